@@ -39,6 +39,7 @@ MODE_NAMES = {Mode.S: "S", Mode.SHARED_WRITE: "shared-write", Mode.X: "X"}
 PROTOS = (
     "txn_manager",
     "table",
+    "txn_savepoint",
     "savepoint",
     "timeline",
     "compaction",

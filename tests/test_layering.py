@@ -40,7 +40,8 @@ FLOORS = {
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
     "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting;"
-    "read < history < client; write < history; formats < incoming < client; write < streams < client",
+    "read < history < client; write < history; formats < incoming < client; write < streams < client; "
+    "ducksql < connecting < datasource",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl; terminal < speaking < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
@@ -50,6 +51,7 @@ ROOTS = {
     "txnclient.snapshot": "snapshot",
     "txnclient.handle": "handle",
     "txnclient.ending": "client",
+    "txnclient.going_back": "client",
     "txnclient.transaction": "client",
     "txnclient.statements": "client",
     "txnclient.blocks": "client",
@@ -77,7 +79,7 @@ COMPOSES = ("txndeploy", "benchmarks")
 """The packages that compose nodes, or measure a part of one by itself."""
 ONLY_IN = {
     "pysyncobj": ("txnstatus.raft",),
-    "pyspark": ("txnclient.spark", "txnclient.sparksql", "txndeploy"),
+    "pyspark": ("txnclient.spark", "txnclient.sparksql", "txnclient.datasource", "txndeploy"),
     "psycopg": ("txnclient.foreign.postgres", "txnparticipant.foreign.postgres"),
 }
 """Libraries that one part keeps to itself."""

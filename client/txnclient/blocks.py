@@ -89,6 +89,21 @@ class Block:
             yield self.txn
 
     @contextmanager
+    def alone(self) -> Iterator[Statements]:
+        """For what concerns all that was done in it, also after a statement that failed.
+
+        Raises IllegalState while a statement of another thread writes.
+        """
+        with self._lock:
+            if self._open:
+                raise IllegalState(
+                    f"{self._open} statements still write in {self!r}",
+                    txn_id=self.txn.handle.id,
+                    hint="wait for the threads that run them",
+                )
+            yield self.txn
+
+    @contextmanager
     def opening(self, _: str) -> Iterator[Statements]:
         with self.using() as txn:
             yield txn

@@ -70,7 +70,8 @@ class Ending:
     @contextlib.contextmanager
     def writing(self, what: str) -> Iterator[None]:
         """Work that is to be part of the transaction. If it fails, the transaction can only be aborted: and it is, at
-        once, so that no other handle commits what is left of it. RowsRefused leaves that to the program.
+        once, so that no other handle commits what is left of it; unless there is a savepoint to go back to. RowsRefused
+        leaves that to the program.
         """
         try:
             yield
@@ -99,6 +100,8 @@ class Ending:
             return  # what becomes of it is decided without this write
         said = error.message if isinstance(error, TxnError) else str(error)
         handle.failure = f"{what} failed: {type(error).__name__}: {said}"[:500]
+        if handle.savepoints:
+            return  # its program may go back to one
         try:
             self.abort(handle.failure, min(FAILURE_SECONDS, handle.session.timeout))
         except TxnError as abort_error:

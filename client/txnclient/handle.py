@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -11,13 +12,32 @@ from txnclient.alive.liveness import Liveness
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
-from txnstatus.proto.table_pb2 import AddFilesRequest, OpenWriteResponse
+from txnstatus.proto.table_pb2 import AddFilesRequest, OpenWriteRequest, OpenWriteResponse, WriteRowsRequest
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 from txnstatus.wire import cause_from_wire
 
 ResponseT = TypeVar("ResponseT", bound=Message)
+WriteT = TypeVar("WriteT", OpenWriteRequest, AddFilesRequest, WriteRowsRequest)
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint of the transaction, as this handle has set it."""
+
+    name: str
+    savepoint_id: str
+    held_by: tuple[str, ...]
+    """Ids of the participants that there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A write of which it is not known that the table has it."""
+
+    table: str
+    is_refused: bool = False
 
 
 class Handle:
@@ -42,7 +62,14 @@ class Handle:
         self.is_aborting = False
         """An abort was asked for: the end of the transaction is no news then."""
         self.failure = ""
-        """The first write that failed, and how; empty: none has. Such a transaction can only be aborted."""
+        """The first write that failed, and how; empty: none has. Such a transaction can be aborted, or go back to a
+        savepoint, and nothing else."""
+        self.savepoints: list[Savepoint] = []
+        """Places to which it can go back, in the order in which they were set."""
+        self.released: list[str] = []
+        """Ids of savepoints that participants may have, and to which nobody goes back."""
+        self.unanswered: dict[str, Unanswered] = {}
+        """Writes that have begun or failed, by their ids: what was sent of them may still come."""
         self.first_writes: dict[str, tuple[str, OpenWriteResponse]] = {}
         """Writes that the begin has opened and nobody has used, by table: ids, with what opening them answers."""
         self.last_writes: list[AddFilesRequest] = []
@@ -75,6 +102,17 @@ class Handle:
             self.lose(error)
             raise
 
+    def ask_to_write(self, method: str, request: WriteT, response: type[ResponseT]) -> ResponseT:
+        """As `ask`, for what writes to a table."""
+        self.unanswered[request.write_id] = Unanswered(request.table)
+        try:
+            answer = self.ask(method, request, response)
+        except TxnError as error:
+            self.unanswered[request.write_id] = Unanswered(request.table, is_refused=not error.retriable)
+            raise
+        del self.unanswered[request.write_id]
+        return answer
+
     def _with_cause(self, error: TxnAborted) -> TxnAborted:
         """The error with who aborted the transaction and why: a table knows only that it is."""
         if error.cause is not None:
@@ -98,10 +136,13 @@ class Handle:
     def require_sound(self) -> None:
         """Raises IllegalState after a write that failed: what the program meant to commit is not all there."""
         if self.failure:
+            back = [each.name for each in self.savepoints]
             raise IllegalState(
-                f"transaction {self.id} can only be aborted: {self.failure}",
+                f"transaction {self.id} can only be aborted{' or go back' * bool(back)}: {self.failure}",
                 txn_id=self.id,
-                hint="abort it, and run it again; none of it will be visible",
+                hint=f"go back to savepoint {back[-1]!r}, or abort it"
+                if back
+                else "abort it, and run it again; none of it will be visible",
             )
 
     @property

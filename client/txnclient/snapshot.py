@@ -56,6 +56,8 @@ class Snapshot(Staying):
         self._tables: dict[str, TableFiles] = {}
         self._leases: dict[str, tuple[int, Lease]] = {}
         self._closed = False
+        self._is_kept = False
+        """Whether an older snapshot, which its owner keeps, holds what this one shows."""
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.timestamp}>"
@@ -293,7 +295,7 @@ class Snapshot(Staying):
             table=table,
             timestamp=self.timestamp,
             lease_id=self._id,
-            leased=table in self._leases,
+            leased=table in self._leases or self._is_kept,
             txn_id=self._txn_id,
             owner="" if self._txn_id is None else self._session.owner,
             lineages_above=since,
@@ -304,6 +306,17 @@ class Snapshot(Staying):
             lease = Lease(self._id, table, self.timestamp, response.lease_millis)
             self._leases[table] = self._session.leases.add(lease, sent_at), lease
         return response
+
+    def later(self, at: Timestamp) -> Snapshot:
+        """A snapshot at a later timestamp, of tables that this one has read and keeps, however old they are.
+
+        Raises InvalidArgument for one that is before it.
+        """
+        if at < self.timestamp:
+            raise InvalidArgument(f"timestamp {at} is before the snapshot's, {self.timestamp}")
+        found = Snapshot(self._session, at)
+        found._is_kept = True
+        return found
 
     def changes_since(self, old: Snapshot, table: str) -> diff.Changes | diff.KeyedChanges:
         """Raises as `files` does, and InvalidArgument for an `old` that is newer."""

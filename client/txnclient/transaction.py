@@ -11,6 +11,7 @@ from txnclient.alive.liveness import OnLost
 from txnclient.ending import DEFAULT_COMMIT_SECONDS, Ending
 from txnclient.foreign.work import ForeignWork, Part
 from txnclient.formats.partitions import Partition
+from txnclient.going_back import GoingBack
 from txnclient.handle import Handle
 from txnclient.in_spark import InSpark
 from txnclient.marking import Marking
@@ -41,17 +42,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Transaction(InSpark, Marking, Staying):
+class Transaction(InSpark, GoingBack, Marking, Staying):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
     without a commit, the service aborts it.
 
-    A transaction in which a write failed can only be aborted, as in a database: whatever `write`, `truncate`, `add`, a
-    row write, a statement, `enlist` or `postgres` raises aborts it, through whichever handle; `commit` and all further
-    work then raise IllegalState, which names the first failure. RowsRefused alone leaves it open; so does a `lock` that
-    was not granted, and a `stage` that failed, since a task may be tried again; and a call that Python itself refuses
-    (TypeError: a misspelt keyword), which was never made: the `with` block that it ends aborts, as after any error.
+    A transaction in which a write failed can only be aborted, as in a database, or go back to a `savepoint`: whatever
+    `write`, `truncate`, `add`, a row write, a statement, `enlist` or `postgres` raises aborts it, through whichever
+    handle; `commit` and all further work then raise IllegalState, which names the first failure. RowsRefused alone
+    leaves it open; so does a `lock` that was not granted, and a `stage` that failed, since a task may be tried again;
+    and a call that Python itself refuses (TypeError: a misspelt keyword), which was never made: the `with` block that
+    it ends aborts, as after any error.
 
     Row writes (`insert`, `insert_ignore`, `upsert`, `update`, `delete`) go by primary key. Their rows are a pyarrow
     Table, RecordBatch or RecordBatchReader of any size: they are sent in parts. Nothing of them is visible before the
@@ -121,7 +123,7 @@ class Transaction(InSpark, Marking, Staying):
             if self.receipt is None:
                 self.commit()
             return
-        if self.handle.is_committing or self.handle.failure:
+        if self.handle.is_committing or self.handle.is_aborting:
             return  # an abort now could only blur the outcome; or the write that failed has aborted it
         try:
             self.abort(reason=f"{type(error).__name__}: {error}"[:500])

@@ -31,6 +31,8 @@ from txnstatus.limits import (
     MAX_PLAIN_REQUEST_BYTES,
     MAX_SAVEPOINT_TABLES,
     MAX_STATES,
+    MAX_TXN_SAVEPOINTS,
+    MAX_VOID_WRITES,
 )
 from txnstatus.proto import common_pb2, participant_pb2, table_pb2, txn_status_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -116,6 +118,14 @@ def _participants(world: World, _request: Message, count: int) -> Sequence[Messa
     ]
 
 
+def _table_ids(world: World, _request: Message, count: int) -> Sequence[str]:
+    return [table.table_id for table in world.some_tables(count)]
+
+
+def _write_ids(_world: World, _request: Message, count: int) -> Sequence[str]:
+    return [uuid.uuid4().hex for _ in range(count)]
+
+
 def _ops(world: World, _request: Message, count: int) -> Sequence[Message]:
     return [
         participant_pb2.ParticipantOp(txn_id=world.open_txn(), table_id=world.table_id, type="BEGIN_COMMIT")
@@ -172,6 +182,11 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "CreateSavepointRequest.tables": (MAX_SAVEPOINT_TABLES, lambda _world, _request, count: ["bad.input"] * count),
     "HoldSavepointRequest.here": (MAX_SAVEPOINT_TABLES, lambda _world, _request, count: ["bad.input"] * count),
     "CountCommitsRequest.table_ids": (MAX_LISTED, lambda world, _request, count: [world.table_id] * count),
+    "SetSavepointRequest.table_ids": (MAX_OPS_PER_CALL, _table_ids),
+    "SetSavepointRequest.released": (MAX_TXN_SAVEPOINTS, _write_ids),
+    "RollbackToRequest.table_ids": (MAX_OPS_PER_CALL, _table_ids),
+    "RollbackToRequest.held_by": (MAX_OPS_PER_CALL, _table_ids),
+    "RollbackToRequest.void_writes": (MAX_VOID_WRITES, _write_ids),
     "GetOutcomesRequest.txn_ids": (MAX_OUTCOMES, _ids),
     "KeyClaim.keys": (MAX_CLAIMED_KEYS, _keys),
     "KeyRange.partitions": (1, _partitions),

@@ -33,6 +33,7 @@ ALSO_LEADERS = {
     "txnstatus.Table": "shard",
     "txnstatus.Audit": "shard",
     "txnstatus.Compactions": "shard",
+    "txnstatus.TxnSavepoints": "shard",
 }
 MANAGERS_ONLY = {"BeginTransaction", "Enlist", "GetSnapshot"}
 

@@ -26,7 +26,7 @@ from txndeploy.local.cluster import LocalCluster
 from txnstatus.catalog.catalog import CATALOG, shard_group, status_group
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.lake.rows import to_ipc
-from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2
+from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2, txn_savepoint_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.grpc_server import DETAIL_KEY, GROUP_KEY, GRPC_OPTIONS
@@ -259,7 +259,7 @@ class _Values:
             "txnstatus.ReleaseSavepointRequest.name": lambda: "a savepoint",
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
-            **Compacting(world).makers(),
+            **(self.savepoints() | Compacting(world).makers()),
         }
 
     def of(self, field: FieldDescriptor) -> Any:
@@ -285,6 +285,32 @@ class _Values:
         """Takes part with the table, so that it is somebody's."""
         self.write_id()
         return self.txn_id()
+
+    def savepoints(self) -> dict[str, Callable[[], Any]]:
+        """What makes the fields of savepoints of transactions."""
+
+        def table_ids() -> list[str]:
+            return [self._world.table_id]
+
+        return {
+            "txnstatus.SetSavepointRequest.txn_id": self.writer,
+            "txnstatus.RollbackToRequest.txn_id": self.saver,
+            "txnstatus.SetSavepointRequest.savepoint_id": self.savepoint,
+            "txnstatus.RollbackToRequest.savepoint_id": self.savepoint,
+            "rollback_id": lambda: uuid.uuid4().hex,
+            "table_ids": table_ids,
+            "held_by": table_ids,
+            "void_writes": lambda: [uuid.uuid4().hex],
+        }
+
+    def saver(self) -> int:
+        """Has the savepoint."""
+        txn_id = self.writer()
+        request = txn_savepoint_pb2.SetSavepointRequest(
+            txn_id=txn_id, owner=OWNER, savepoint_id=self.savepoint(), table_ids=[self._world.table_id]
+        )
+        self._world.client.call("txnstatus.TxnSavepoints/SetSavepoint", request, txn_savepoint_pb2.SetSavepointResponse)
+        return txn_id
 
     def locker(self) -> int:
         """Has its participants already, so that a refusal leaves everything as it is."""

@@ -56,6 +56,8 @@ LOCKING = 0.2
 """The part of the transactions that write for which all others that lock must wait."""
 BY_ROW = 0.3
 """The part of the transactions that write which inserts rows; the others add files."""
+GOING_BACK = 0.2
+"""The part of the transactions that write which writes, goes back to a savepoint, and writes the same again."""
 ROW_BYTES = 2_000
 """Bytes of a row: with so many, the rows of a dozen transactions are flushed."""
 REMEMBERED = 30
@@ -154,8 +156,9 @@ class Load:
         txn_id = client.begin()
         if txn_id is None:
             return
-        by_row = dice.random() < BY_ROW
-        if client.write(txn_id, self._pair(client), lock=dice.random() < LOCKING, by_row=by_row):
+        by_row, goes_back = dice.random() < BY_ROW, dice.random() < GOING_BACK
+        lock = dice.random() < LOCKING
+        if client.write(txn_id, self._pair(client), lock=lock, by_row=by_row, goes_back=goes_back):
             self._share(txn_id, dice)
             self._end(client, txn_id, dice)
         else:
@@ -345,7 +348,15 @@ class Recorder:
 
         self._record(Kind.KEEP_ALIVE, txn_id, call)
 
-    def write(self, txn_id: TxnId, tables: tuple[str, ...], *, lock: bool = False, by_row: bool = False) -> bool:
+    def write(
+        self,
+        txn_id: TxnId,
+        tables: tuple[str, ...],
+        *,
+        lock: bool = False,
+        by_row: bool = False,
+        goes_back: bool = False,
+    ) -> bool:
         """One row, the transaction's own id, into each table. False: nobody knows which are there."""
         self.history.attempted.add(txn_id)
         invoked = now()
@@ -355,10 +366,15 @@ class Recorder:
             for table in tables:
                 if lock:
                     txn.lock(table, "X", numretries=3)
-                if by_row:
-                    txn.insert(table, pa.table({"id": [txn_id], "note": ["x" * ROW_BYTES]}))
-                else:
-                    txn.write(rows(txn_id), table)
+                if goes_back:
+                    txn.savepoint("before")
+                for is_last in (False, True) if goes_back else (True,):
+                    if by_row:
+                        txn.insert(table, pa.table({"id": [txn_id], "note": ["x" * ROW_BYTES]}))
+                    else:
+                        txn.write(rows(txn_id), table)
+                    if not is_last:
+                        txn.rollback_to("before")
         except Locked:
             return False
         except (Unavailable, TxnAborted, IllegalState, Forgotten):

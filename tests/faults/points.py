@@ -38,6 +38,8 @@ SHARD_COMMANDS = (
     "Withdraw",
     "HoldSavepoint",
     "DropSavepoint",
+    "SetSavepoint",
+    "RollbackTo",
     "PlaceTable",
 )
 CATALOG_COMMANDS = (

@@ -202,6 +202,36 @@ def test_a_statement_that_fails_leaves_a_transaction_to_be_rolled_back(client: C
     assert rows(client.sql(f"SELECT count(*) FROM {flights}")) == [(4,)]
 
 
+def test_a_session_goes_back_to_a_savepoint(client: Client, flights: str) -> None:
+    count = f"SELECT count(*) AS n FROM {flights}"
+
+    def counted() -> int:
+        return int(session.sql(count)["n"][0].as_py())
+
+    with client.sql_session() as session:
+        with pytest.raises(IllegalState, match="SAVEPOINT: no transaction is open"):
+            session.sql("SAVEPOINT a")
+        before = counted()
+        session.sql("BEGIN")
+        session.sql("SAVEPOINT a")
+        session.sql(f"DELETE FROM {flights}; SAVEPOINT b")
+        assert counted() == 0
+        with pytest.raises(InvalidArgument):
+            session.sql(f"INSERT INTO {flights} VALUES ('no', 'number', 'of', 'columns', 'fits', 'this')")
+        with pytest.raises(IllegalState, match="COMMIT is refused") as error:
+            session.sql("COMMIT")
+        assert error.value.hint == "ROLLBACK TO b, or ROLLBACK"
+        session.sql("ROLLBACK TO SAVEPOINT A")
+        assert counted() == before
+        with pytest.raises(NotFound, match="no savepoint 'b'"):
+            session.sql("ROLLBACK TO b")
+        session.sql("RELEASE a; COMMIT")
+        assert counted() == before
+    with client.transaction() as txn:
+        txn.sql(f"SAVEPOINT a; DELETE FROM {flights}; ROLLBACK TO a; DELETE FROM {flights} WHERE false")
+    assert client.sql(count)["n"][0].as_py() == before
+
+
 def test_a_script_is_one_transaction(client: Client, flights: str) -> None:
     found = client.sql(f"INSERT INTO {flights} VALUES (';', 1); SELECT count(*) FROM {flights} -- ;\n;", label="both")
     assert rows(found) == [(5,)]

@@ -86,6 +86,24 @@ def _rollback(session: SqlSession, _: Arguments) -> Iterable[Row]:
     yield (session.rollback().id,)
 
 
+def _savepoint(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    with session.using("SAVEPOINT") as txn:
+        txn.savepoint(given["name"])
+    return ()
+
+
+def _rollback_to(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    with session.alone("ROLLBACK TO") as txn:
+        txn.rollback_to(given["name"])
+    return ()
+
+
+def _release(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    with session.using("RELEASE") as txn:
+        txn.release(given["name"])
+    return ()
+
+
 def _step(step: Callable[[SqlSession], object]) -> Callable[[SqlSession, Arguments], Iterable[Row]]:
     def run(session: SqlSession, _: Arguments) -> Iterable[Row]:
         step(session)
@@ -177,6 +195,7 @@ def _time(at: Timestamp) -> datetime | None:
 
 
 _RECEIPT = "txn_id BIGINT, commit_timestamp BIGINT, tables STRING"
+_NAME = Parameter("name", "STRING")
 _TABLE = Parameter("table_name", "STRING")
 _PARTITION = Parameter("partition", "MAP<STRING, STRING>", "NULL")
 
@@ -191,6 +210,15 @@ PROCEDURES: Mapping[str, Procedure] = {
         moves=True,
     ),
     "rollback": Procedure("Rolls the session's transaction back.", "txn_id BIGINT", _rollback, moves=True),
+    "savepoint": Procedure("Sets a savepoint in the session's transaction.", "", _savepoint, (_NAME,)),
+    "rollback_to": Procedure(
+        "Takes back what the session's transaction wrote since a savepoint.",
+        "",
+        _rollback_to,
+        (_NAME,),
+        moves=True,
+    ),
+    "release": Procedure("Forgets a savepoint of the session's transaction.", "", _release, (_NAME,)),
     "atomic": Procedure(  # the engine runs it, by the three that follow
         "Runs a script as one transaction.", "", _step(lambda _: None), (Parameter("script", "STRING"),), moves=True
     ),

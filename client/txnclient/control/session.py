@@ -94,7 +94,9 @@ class SqlSession:
                 found.txn.handle.require_sound()
             except IllegalState as error:
                 said = f"COMMIT is refused: {error.message}"
-                raise IllegalState(said, txn_id=found.txn.id, hint="ROLLBACK") from None
+                back = [each.name for each in found.txn.handle.savepoints]
+                hint = f"ROLLBACK TO {back[-1]}, or ROLLBACK" if back else "ROLLBACK"
+                raise IllegalState(said, txn_id=found.txn.id, hint=hint) from None
             try:
                 with self._left(found):
                     receipt = found.txn.commit()
@@ -169,13 +171,30 @@ class SqlSession:
 
     @contextmanager
     def using(self, statement: str) -> Iterator[Transaction]:
-        """The transaction, for what is done at once. Raises IllegalState where none is open, and why it is over."""
-        with self._lock:
-            found = self._required(statement)
-            if found.block is None:
-                raise IllegalState(f"{statement}: transaction {found.txn.id} is being committed", hint="COMMIT again")
-            with found.block.using():
-                yield found.txn
+        """The transaction, or that of a block, for what is done at once.
+
+        Raises IllegalState where none is open, and why it is over.
+        """
+        with self._lock, self._block(statement).using() as txn:
+            assert isinstance(txn, Transaction)
+            yield txn
+
+    @contextmanager
+    def alone(self, statement: str) -> Iterator[Transaction]:
+        """As `using`, for what concerns all that was done in it, also after a statement that failed."""
+        with self._lock, self._block(statement).alone() as txn:
+            assert isinstance(txn, Transaction)
+            yield txn
+
+    def _block(self, statement: str) -> Block:
+        if self._open is None:
+            there = next((each.block for each in self.catalogs().values() if each.block is not None), None)
+            if there is not None and there.cluster_id == self.client.cluster_id:
+                return there
+        found = self._required(statement)
+        if found.block is None:
+            raise IllegalState(f"{statement}: transaction {found.txn.id} is being committed", hint="COMMIT again")
+        return found.block
 
     def _required(self, statement: str, *, is_script: bool | None = None) -> _Open:
         """Raises IllegalState where none is open, or its end is not this statement's."""

@@ -81,7 +81,24 @@ def _commit(words: Words) -> Call:
 
 def _rollback(words: Words) -> Call:
     words.skip_any("TRANSACTION", "WORK")
-    return Call("rollback")
+    if not words.skip("TO"):
+        return Call("rollback")
+    words.skip_any("SAVEPOINT")
+    return Call("rollback_to", _savepoint_name(words))
+
+
+def _savepoint(words: Words) -> Call:
+    return Call("savepoint", _savepoint_name(words))
+
+
+def _release(words: Words) -> Call:
+    words.skip_any("SAVEPOINT")
+    return Call("release", _savepoint_name(words))
+
+
+def _savepoint_name(words: Words) -> dict[str, str]:
+    """An identifier: large letters and small ones are the same."""
+    return {"name": literal(words.read_name().lower())}
 
 
 def _set_label(words: Words) -> Call:
@@ -173,7 +190,9 @@ STATEMENTS: Mapping[str, Reader] = {
     "BEGIN [TRANSACTION | WORK]": _begin,
     "START TRANSACTION": _start,
     "COMMIT [TRANSACTION | WORK]": _commit,
-    "ROLLBACK [TRANSACTION | WORK]": _rollback,
+    "ROLLBACK [TRANSACTION | WORK] [TO [SAVEPOINT] name]": _rollback,
+    "SAVEPOINT name": _savepoint,
+    "RELEASE [SAVEPOINT] name": _release,
     "SET TRANSACTION LABEL 'label'": _set_label,
     "SET TRANSACTION SNAPSHOT [TIMESTAMP] value": _set_snapshot,
     "SHOW TRANSACTIONS": lambda _: Call("transactions"),

@@ -182,7 +182,7 @@ class FileWrites:
     def _open(self, table: str) -> tuple[str, pb.OpenWriteResponse]:
         write_id, handle = uuid.uuid4().hex, self._handle
         request = build(pb.OpenWriteRequest, txn_id=handle.id, owner=handle.owner, table=table, write_id=write_id)
-        return write_id, handle.ask("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
+        return write_id, handle.ask_to_write("txnstatus.Table/OpenWrite", request, pb.OpenWriteResponse)
 
     def _addition(
         self,
@@ -249,7 +249,7 @@ class FileWrites:
             self._ask(addition.request)
 
     def _ask(self, request: pb.AddFilesRequest) -> None:
-        self._handle.ask("txnstatus.Table/AddFiles", request, pb.AddFilesResponse)
+        self._handle.ask_to_write("txnstatus.Table/AddFiles", request, pb.AddFilesResponse)
 
     def locks_of(self, opened: Opened, statement: Statement) -> WriteLocks:
         return WriteLocks(self._locks, statement, opened.table, opened.conflicts)

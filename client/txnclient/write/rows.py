@@ -80,7 +80,7 @@ class RowWrites:
                 rows=row_format.to_ipc(part),
             )
             self._sent[table] += part.nbytes + KEY_COST_BYTES * part.num_rows
-            answer = handle.ask("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
+            answer = handle.ask_to_write("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
             written += answer.written
             ignored += answer.ignored
             refused += [numbers[start + row] for row in answer.refused]

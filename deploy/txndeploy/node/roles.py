@@ -21,6 +21,7 @@ from txnmanager.keepers import Keepers
 from txnmanager.router import Ways, route
 from txnmanager.savepoints import Savepoints
 from txnmanager.txn_manager import ClusterView, Tables, TxnManager
+from txnmanager.txn_savepoints import TxnSavepoints
 from txnparticipant.leader.machine import ShardMachine, shards_here
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number, shard_number, status_group
@@ -42,6 +43,7 @@ from txnstatus.proto import (
     table_pb2,
     timeline_pb2,
     txn_manager_pb2,
+    txn_savepoint_pb2,
     txn_status_pb2,
 )
 from txnstatus.raft.driver import RaftDriver, Sender
@@ -67,7 +69,7 @@ SERVICES = {
         (admin_pb2, audit_pb2, catalog_pb2, compaction_pb2, participant_pb2),
         (savepoint_pb2, table_pb2, timeline_pb2, txn_manager_pb2),
     )
-    for module in (*modules, txn_status_pb2)
+    for module in (*modules, txn_savepoint_pb2, txn_status_pb2)
     for name, service in module.DESCRIPTOR.services_by_name.items()
 }
 
@@ -191,6 +193,7 @@ class Roles:
             self._add("Table", Tables(client, ranges, keepers))
             self._add("Compactions", Compactions(client, keepers))
             self._add("Savepoints", Savepoints(client, keepers))
+            self._add("TxnSavepoints", TxnSavepoints(client))
             route(self.registry, Ways(client, ranges, keepers))
 
     def _add(self, service: str, implementation: object, group: str = "") -> None:
@@ -302,6 +305,7 @@ class Roles:
         self._add("Compactions", shard.compactions, part)
         for each in ("Savepoints", "SavepointHolder"):
             self._add(each, shard.savepoints, part)
+        self._add("TxnSavepoints", shard.txn_savepoints, part)
         self._add("CommitCounter", shard.counter, part)
         return shard
 

@@ -24,6 +24,7 @@ from txnparticipant.leader.savepoints import SavepointService
 from txnparticipant.leader.switching import Switching
 from txnparticipant.leader.tables import TableService
 from txnparticipant.leader.translating import Translating
+from txnparticipant.leader.txn_savepoints import TxnSavepointService
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
@@ -135,6 +136,7 @@ class ShardService:
             driver.check_lease,
         )
         self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, driver.check_lease)
+        self.txn_savepoints = TxnSavepointService(self.shard, self._registering, propose, driver.check_lease)
         self.counter = CommitCounter(self.shard, driver.check_lease)
         self._cleaner = Cleaner(self.shard, self._proposer.propose_all, disk, grace)
         self._publisher = Publisher(self.shard, self._tables.finalised, driver.check_lease, disk)

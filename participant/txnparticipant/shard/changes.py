@@ -50,6 +50,8 @@ OP_OF_COMMAND: Mapping[type[cmd.Command], Op] = {
     cmd.WriteRows: Op.WRITE,
     cmd.AcquireLocks: Op.WRITE,
     cmd.DropTable: Op.WRITE,
+    cmd.SetSavepoint: Op.WRITE,
+    cmd.RollbackTo: Op.WRITE,
     cmd.BeginCommit: Op.BEGIN_COMMIT,
     cmd.FinalizeCommit: Op.FINALIZE_COMMIT,
     cmd.AbortTxn: Op.ABORT_TXN,
@@ -85,6 +87,8 @@ def change(table: TableState, txn: TableTxn, command: cmd.TxnCommand) -> ShardAp
             refusal = _write_rows(table, txn, command)
         case cmd.DropTable():
             refusal = dropping.mark(table, txn, command.older)
+        case cmd.SetSavepoint() | cmd.RollbackTo():
+            refusal = table.save_or_roll_back(txn, command)
     return Rejected(refusal) if refusal else ShardApplied()
 
 
@@ -185,7 +189,7 @@ def _seen_at(table: TableState, command: cmd.AddFiles) -> tuple[str, ...]:
 
 def _write_rows(table: TableState, txn: TableTxn, command: cmd.WriteRows) -> TxnError | None:
     """Appends to the transaction's MemRowSet. Returns the refusal, if there is one."""
-    if command.batch.write_id in txn.rows:
+    if command.batch.write_id in txn.rows or command.batch.write_id in txn.superseded:
         return None
     if not table.schema.primary_key:
         return InvalidArgument(f"{table.name} has no primary key: rows are known by it", txn_id=txn.txn_id)
@@ -268,7 +272,7 @@ def withdraw(table: TableState, command: cmd.Withdraw) -> ShardApplied | Rejecte
     if txn.state is not ParticipantState.OPEN:
         return Rejected(illegal(table, command.txn_id, txn, "a withdrawal"))
     others = {*txn.claimed, *txn.rows, *txn.writes} - {command.write_id}
-    more = others or txn.superseded or txn.drops
+    more = others or txn.superseded or txn.drops or txn.savepoints
     if more or txn.txn_id in table.locks.txn_ids():
         message = f"transaction {txn.txn_id} has more on {table.name} than write {command.write_id}"
         return Rejected(IllegalState(message, txn_id=txn.txn_id))

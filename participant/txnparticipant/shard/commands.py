@@ -104,6 +104,36 @@ class AcquireLocks(Stored, tag=9):
     registers: bool = False
 
 
+class SetSavepoint(Stored, tag=28):
+    """What the transaction has written to the table by now can come back."""
+
+    txn_id: TxnId
+    table_id: str
+    owner: str
+    savepoint_id: str
+    released: tuple[str, ...] = ()
+    """Ids of savepoints to which nobody goes back."""
+    begins: bool = False
+    registers: bool = False
+
+
+class RollbackTo(Stored, tag=29):
+    """What the transaction has written to the table since one of its savepoints was set is gone."""
+
+    txn_id: TxnId
+    table_id: str
+    owner: str
+    savepoint_id: str
+    rollback_id: str
+    """The request's: the same one, sent again, changes nothing."""
+    is_held: bool
+    """Whether the savepoint was set here; else the table came after it, and nothing that is there stays."""
+    void: tuple[str, ...] = ()
+    """Writes that failed: they may still come, and then nothing becomes of them."""
+    begins: bool = False
+    registers: bool = False
+
+
 class AlterTable(Stored, tag=24):
     """Properties that are not named stay as they are."""
 
@@ -318,7 +348,7 @@ class DropSavepoint(Stored, tag=26):
     savepoint_id: str
 
 
-FirstWrite = OpenWrite | AddFiles | WriteRows | AcquireLocks
+FirstWrite = OpenWrite | AddFiles | WriteRows | AcquireLocks | SetSavepoint | RollbackTo
 """Commands that can be a transaction's first on a participant: the others need what one of these has left there."""
 WriteCommand = FirstWrite | DropTable
 TxnCommand = WriteCommand | BeginCommit | FinalizeCommit | AbortTxn

@@ -63,7 +63,7 @@ def within_memory(deletes: Deletes, tables: Iterable[TableState]) -> Deletes:
         len(each.positions)
         for table in tables
         for txn in table.unfinished.values()
-        for write in txn.writes.values()
+        for write in txn.all_writes
         if write.deletes
         for each in write.deletes.files
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from txnparticipant.rows.memrowset import changed_keys
-from txnparticipant.shard.records import LIVE
+from txnparticipant.shard.records import LIVE, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.translation import untranslated
 from txnparticipant.versions.directories import COMPACTIONS
 from txnstatus.id_sets import IdSet
+from txnstatus.limits import MAX_TXN_SAVEPOINTS
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp
 
 
@@ -42,7 +43,8 @@ def check_table(table: TableState, forgotten: IdSet) -> None:
         assert live or not record.writes, f"ended, with writes pending: {record}"
         assert live or not (record.rows or record.snapshot), f"ended, with rows pending: {record}"
         assert live or not record.keys_from, f"ended, and keys are kept for it: {record}"
-        for write in record.writes.values():
+        _check_savepoints(record)
+        for write in record.all_writes:
             used = {write.write_id, *write.from_writes}
             assert used <= set(record.claimed), f"unclaimed directories: {write}"
             claims = bool(table.schema.primary_key and (write.manifest.file_count or write.deletes))
@@ -66,6 +68,19 @@ def check_table(table: TableState, forgotten: IdSet) -> None:
                 if replacer is None
                 else replacer.commit_ts == file_set.replaced_ts
             ), f"wrong replacement: {file_set}"
+
+
+def _check_savepoints(record: TableTxn) -> None:
+    saved = record.savepoints.values()
+    assert record.state in LIVE or not (saved or record.overwritten), f"ended, with savepoints: {record}"
+    assert len(saved) <= MAX_TXN_SAVEPOINTS, f"too many savepoints: {record}"
+    assert record.writes.keys().isdisjoint(record.superseded), f"written, and superseded: {record}"
+    known = {*record.writes, *record.superseded}
+    for each in saved:
+        assert each.writes.keys() <= known, f"of a savepoint, and never written: {each}"
+        there = {id_ for id_ in each.rows if record.rows[id_].keys}
+        assert there | record.overwritten.keys() >= set(each.rows), f"rows of a savepoint are lost: {each}"
+    assert not any(record.rows[id_].keys for id_ in record.overwritten), f"rows that are there twice: {record}"
 
 
 def _check_retirement(table: TableState) -> None:
@@ -105,7 +120,7 @@ def _check_rows(table: TableState) -> None:
             f"committed, and its keys are not known: {row_set}"
         )
     assert rows.unflushed_bytes == sum(each.cost for each in rows.unflushed.values()), "the bytes in memory"
-    pending = sum(batch.cost for record in table.unfinished.values() for batch in record.rows.values())
+    pending = sum(record.row_bytes for record in table.unfinished.values())
     assert table.pending_row_bytes == pending, "the bytes of unfinished transactions"
     rows.keys.check_prepared(
         {

@@ -55,7 +55,7 @@ def within_memory(claim: KeyClaim, table: TableState, tables: Iterable[TableStat
         len(write.claim.keys)
         for each in tables
         for txn in each.unfinished.values()
-        for write in txn.writes.values()
+        for write in txn.all_writes
         if write.claim
     )
     if claim.range is not None or pending + len(claim.keys) <= MAX_PENDING_KEYS:

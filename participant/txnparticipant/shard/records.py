@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -10,10 +10,11 @@ import msgspec
 
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, changed_keys
+from txnparticipant.shard.saved_work import SavedWork
 from txnparticipant.versions.mvcc import PendingWrite, partition_of
 from txnstatus.id_sets import NO_IDS, IdSet
 from txnstatus.key_ranges import KeyOrder
-from txnstatus.partitions import WHOLE_TABLE
+from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.schema import Schema
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
@@ -58,6 +59,13 @@ class TableTxn(msgspec.Struct, gc=False):
     """The last change of keys when it opened its first write: it looks for the keys of its files above that."""
     older: IdSet = NO_IDS
     """Transactions that began before it, if it drops the table."""
+    savepoints: dict[str, SavedWork] = {}
+    """What it had written at each of its savepoints, in the order in which they were set."""
+    overwritten: dict[str, RowBatch] = {}
+    """Batches of `rows` that were overwritten, as a savepoint has them."""
+    rolled_back: list[str] = []
+    """Ids of its last rollbacks to savepoints: one that comes again must not take back what was written since."""
+    rollbacks: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -71,8 +79,8 @@ class TableTxn(msgspec.Struct, gc=False):
 
     @property
     def position(self) -> int:
-        """How many writes, of files or rows, it has made: it only grows."""
-        return len(self.rows) + len(self.writes) + len(self.superseded)
+        """How many writes, of files or rows, it has made, and how often it went back: it only grows."""
+        return len(self.rows) + len(self.writes) + len(self.superseded) + self.rollbacks
 
     @property
     def row_keys(self) -> tuple[bytes, ...]:
@@ -81,13 +89,45 @@ class TableTxn(msgspec.Struct, gc=False):
 
     @property
     def row_bytes(self) -> int:
-        return sum(batch.cost for batch in self.rows.values()) if self.rows else 0
+        """Bytes of its rows in memory, with those that only savepoints have."""
+        return sum(batch.cost for batch in chain(self.rows.values(), self.overwritten.values())) if self.rows else 0
+
+    @property
+    def all_writes(self) -> Iterator[PendingWrite]:
+        """Its writes, and those that it has no more and savepoints have, which may come back."""
+        yield from self.writes.values()
+        seen = set(self.writes)
+        for saved in self.savepoints.values():
+            for write_id, write in saved.writes.items():
+                if write_id not in seen:
+                    seen.add(write_id)
+                    yield write
 
     @property
     def needs_keys_above(self) -> Timestamp | None:
         """The timestamp above which others' changes of keys must be known while it is unfinished; None: it has none."""
         needed = [self.snapshot] * bool(self.rows) + [self.keys_from] * bool(self.claimed)
         return min(needed, default=None)
+
+    def add_write(self, write: PendingWrite) -> None:
+        """What it overwrites of earlier writes is gone, rows too; savepoints have it as it was."""
+        if WHOLE_TABLE in write.overwrites:
+            saved = {write_id for each in self.savepoints.values() for write_id in each.rows}
+            self.overwritten |= {id_: batch for id_, batch in self.rows.items() if id_ in saved and batch.keys}
+            self.rows = {write_id: batch.overwritten() for write_id, batch in self.rows.items()}
+        if overwrites := frozenset(write.overwrites):
+            for earlier in self.writes.values():
+                earlier.partitions = tuple(p for p in earlier.partitions if not covers(overwrites, p))
+        gone = [id_ for id_, earlier in self.writes.items() if not earlier.is_left]
+        for write_id in gone:
+            del self.writes[write_id]
+        self.superseded += gone
+        self.writes[write.write_id] = write
+
+    def forget_rows(self) -> None:
+        """They are nobody's any more; nor is what savepoints have."""
+        for gone in (self.rows, self.overwritten, self.savepoints, self.rolled_back):
+            gone.clear()
 
     def changed(self, schema: Schema) -> Changed:
         """All that it changes by key."""

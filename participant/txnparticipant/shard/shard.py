@@ -87,7 +87,7 @@ class ParticipantShard:
                 return self._hold(command.savepoint)
             case cmd.DropSavepoint():
                 return self._release(command.savepoint_id)
-        table = self._find(command.table_id)
+        table = self.find(command.table_id)
         if table is None:
             return self._of_nothing(command)
         match command:
@@ -115,7 +115,7 @@ class ParticipantShard:
 
     def _move(self, command: cmd.TxnCommand, op: Op) -> ShardApplied | Rejected:
         """What a transaction does to a table, as the state of its record there allows."""
-        table = self._find(command.table_id)
+        table = self.find(command.table_id)
         if table is None:
             return self._of_nothing(command)
         record = table.txns.get(command.txn_id)
@@ -146,7 +146,7 @@ class ParticipantShard:
             return ShardApplied()
         return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
 
-    def _find(self, table_id: str) -> TableState | None:
+    def find(self, table_id: str) -> TableState | None:
         """A table, or a database. Nobody creates those: one is here while it is in a transaction's record."""
         found = self._tables.get(table_id)
         return TableState.database(table_id) if found is None and table_id.startswith(f"{self.shard}.") else found
@@ -277,7 +277,7 @@ class ParticipantShard:
 
     def name_of(self, table_id: str) -> str:
         """What the participant is called; of a table that there is not, its id."""
-        table = self._find(table_id)
+        table = self.find(table_id)
         return table.name if table else table_id
 
     def table_by_id(self, table_id: str) -> TableState:

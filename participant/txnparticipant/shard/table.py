@@ -12,6 +12,7 @@ from txnparticipant.locks.locks import Answer, Lock, LockTable, Otherwise, Verdi
 from txnparticipant.rows.changed_keys import Commit
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, RowSet, TableRows
+from txnparticipant.shard import txn_savepoints
 from txnparticipant.shard.records import LIVE, Dropped, TableTxn
 from txnparticipant.shard.schemas import NewSchema, Schemas, described
 from txnparticipant.versions.additions import Addition, Additions
@@ -20,10 +21,10 @@ from txnparticipant.versions.conflicts import Overwrites
 from txnparticipant.versions.deletes import DeleteSets
 from txnparticipant.versions.directories import COMPACTIONS, FlushDirectory, directory_of
 from txnparticipant.versions.mvcc import DeleteSet, FileSet, PendingWrite, by_write
+from txnstatus.errors import TxnError
 from txnstatus.id_sets import IdSet
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.names import is_database_name
-from txnstatus.partitions import WHOLE_TABLE, covers
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Schema
 from txnstatus.table_properties import Property
@@ -109,19 +110,19 @@ class TableState:
 
     def add_write(self, txn: TableTxn, write: PendingWrite) -> None:
         """What it overwrites of the transaction's own earlier writes is gone, rows too."""
-        if WHOLE_TABLE in write.overwrites:
-            self.pending_row_bytes -= txn.row_bytes
-            txn.rows = {write_id: batch.overwritten() for write_id, batch in txn.rows.items()}
-            self.pending_row_bytes += txn.row_bytes
-        if overwrites := frozenset(write.overwrites):
-            for earlier in txn.writes.values():
-                earlier.partitions = tuple(p for p in earlier.partitions if not covers(overwrites, p))
-        gone = [id_ for id_, earlier in txn.writes.items() if not earlier.is_left]
-        for write_id in gone:
-            del txn.writes[write_id]
-        txn.superseded += gone
-        txn.writes[write.write_id] = write
+        self.pending_row_bytes -= txn.row_bytes
+        txn.add_write(write)
+        self.pending_row_bytes += txn.row_bytes
         self._keep(txn)
+
+    def save_or_roll_back(self, txn: TableTxn, command: txn_savepoints.Step) -> TxnError | None:
+        """Returns the refusal, if there is one; then nothing has changed."""
+        before = txn.row_bytes
+        refusal = txn_savepoints.take(txn, command)
+        if refusal is None:
+            self.pending_row_bytes += txn.row_bytes - before
+            self._keep(txn)
+        return refusal
 
     def add_rows(self, txn: TableTxn, batch: RowBatch, snapshot: Timestamp) -> None:
         txn.snapshot, txn.rows[batch.write_id] = snapshot, batch
@@ -392,7 +393,7 @@ class TableState:
         keys = self.rows.keys
         keys.end(txn.txn_id, changed.keys)
         self.pending_row_bytes -= txn.row_bytes
-        txn.rows.clear()
+        txn.forget_rows()
         txn.snapshot = txn.keys_from = NO_TIMESTAMP
         if keys.may_drop():
             needed = [at for other in self.unfinished.values() if (at := other.needs_keys_above) is not None]

@@ -37,7 +37,7 @@ def retirable_until(table: TableState, horizon: Timestamp) -> Timestamp:
     horizon = min(horizon, *table.held_at) if table.held_at else horizon
     if not table.compactions.switched:
         return horizon
-    writes = [write for txn in table.unfinished.values() for write in txn.writes.values()]
+    writes = [write for txn in table.unfinished.values() for write in txn.all_writes]
     cleared = min((at for write in writes if (at := write.clears_as_of) is not None), default=None)
     first = next(table.compactions.replacing((id_ for write in writes for id_ in write.touched), cleared), None)
     return horizon if first is None else min(horizon, Timestamp(first.switch_ts - 1))

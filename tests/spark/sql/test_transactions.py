@@ -98,6 +98,29 @@ def test_a_statement_that_fails_leaves_the_rollback(sql: Sql, client: Client, ne
     assert there(client, table) == []
 
 
+def test_a_transaction_goes_back_to_a_savepoint(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    client.write(ids(1, 2), table)
+    sql("BEGIN")
+    sql(f"INSERT INTO txn.{table} VALUES (3)")
+    sql("SAVEPOINT a")
+    sql(f"DELETE FROM txn.{table} WHERE id < 3")
+    sql(f"INSERT OVERWRITE txn.{table} VALUES (9)")
+    assert found(sql(f"SELECT * FROM txn.{table}")) == [9]
+    with pytest.raises(PySparkException):
+        sql(f"INSERT INTO txn.{table} SELECT raise_error('no') FROM txn.{table}")
+    with pytest.raises(IllegalState, match="can only be aborted or go back"):
+        sql(f"INSERT INTO txn.{table} VALUES (4)")
+    sql("ROLLBACK TO SAVEPOINT a")
+    assert found(sql(f"SELECT * FROM txn.{table}")) == [1, 2, 3]
+    sql(f"INSERT INTO txn.{table} VALUES (5)")
+    sql("RELEASE SAVEPOINT a")
+    with pytest.raises(NotFound, match="no savepoint 'a'"):
+        sql("CALL txn.system.rollback_to('a')")
+    sql("COMMIT")
+    assert there(client, table) == [1, 2, 3, 5]
+
+
 def test_what_is_out_of_place_is_refused_by_name(
     spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
 ) -> None:

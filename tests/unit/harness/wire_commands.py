@@ -152,6 +152,14 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
         ),
     ),
     (shard_cmd.DropSavepoint("sp1"), "921aa3737031"),
+    (
+        shard_cmd.SetSavepoint(TxnId(7), "3.0", "ada", "abcdefgh", ("ijklmnop",)),
+        "981c07a3332e30a3616461a8616263646566676891a8696a6b6c6d6e6f70c2c2",
+    ),
+    (
+        shard_cmd.RollbackTo(TxnId(7), "3.0", "ada", "abcdefgh", "ijklmnop", True, ("write001",), begins=True),
+        "9a1d07a3332e30a3616461a86162636465666768a8696a6b6c6d6e6f70c391a87772697465303031c3c2",
+    ),
     (shard_cmd.Adopt("3.0", "delta_7_abcdefgh"), "9312a3332e30b064656c74615f375f6162636465666768"),
     (
         shard_cmd.WriteRows(
@@ -334,6 +342,8 @@ shard_commands = st.one_of(
         ),
     ),
     st.builds(shard_cmd.DropSavepoint, text),
+    st.builds(shard_cmd.SetSavepoint, txn_ids, text, text, text, texts, st.booleans(), st.booleans()),
+    st.builds(shard_cmd.RollbackTo, txn_ids, text, text, text, text, st.booleans(), texts, st.booleans()),
     st.builds(
         shard_cmd.AlterTable,
         text,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.harness.leader.compactions import MAJOR, MINOR, Change, Compacted, Model
-from tests.unit.harness.leader.rows import TABLE_ID
+from tests.unit.harness.leader.rows import OWNER, TABLE_ID
 from txnparticipant.leader import moving
 from txnparticipant.leader.reads import Reads
 from txnparticipant.shard import commands as cmd
@@ -39,7 +40,9 @@ class Program:
         self.task: pb.CompactionTask | None = None
         self.done: pb.CompleteCompactionRequest | None = None
         self.inputs_gone = False
-        self.switches = self.prepares = self.refused = self.overtaken = 0
+        self.saved: list[tuple[str, Change]] = []
+        """Savepoints of open transactions, with what these had done."""
+        self.switches = self.prepares = self.refused = self.overtaken = self.rollbacks = 0
 
     def run(self, steps: int = STEPS) -> None:
         weights: list[tuple[Callable[[], None], float]] = [
@@ -49,6 +52,8 @@ class Program:
             (self.decide, 6),
             (self.finalize, 5),
             (self.abort, 1),
+            (self.save, 2),
+            (self.roll_back, 2),
             (self.lease, 9),
             (self.complete, 4),
             (self.fail, 0.3),
@@ -134,6 +139,24 @@ class Program:
         if change is not None and change.txn_id in self.table.table.txns:
             self.table.abort(TxnId(change.txn_id))
             del self.open[change.txn_id]
+
+    def save(self) -> None:
+        change = self.any(prepared=False)
+        if change is not None and change.txn_id in self.table.table.txns:
+            name = f"savepoint{len(self.saved)}"
+            self.table.apply(cmd.SetSavepoint(TxnId(change.txn_id), TABLE_ID, OWNER, name))
+            self.saved.append((name, deepcopy(change)))
+
+    def roll_back(self) -> None:
+        there = [(name, each) for name, each in self.saved if each.txn_id in self.open]
+        there = [each for each in there if not self.open[each[1].txn_id].prepared]
+        if there:
+            name, was = self.random.choice(there)
+            self.rollbacks += 1
+            rollback_id = f"rollback{self.rollbacks}"
+            self.table.apply(cmd.RollbackTo(TxnId(was.txn_id), TABLE_ID, OWNER, name, rollback_id, is_held=True))
+            self.saved = [each for each in self.saved if each[1].txn_id != was.txn_id or each[0] <= name]
+            self.open[was.txn_id] = deepcopy(was)
 
     # ---- compactions
 

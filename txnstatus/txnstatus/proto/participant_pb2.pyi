@@ -262,7 +262,7 @@ class ShardSnapshot(_message.Message):
         last_ts: int
         def __init__(self, flush_id: _Optional[str] = ..., manifest: _Optional[_Union[_table_pb2.ManifestRef, _Mapping]] = ..., first_ts: _Optional[int] = ..., last_ts: _Optional[int] = ...) -> None: ...
     class TableTxn(_message.Message):
-        __slots__ = ("txn_id", "state", "owner", "prepare_ts", "commit_ts", "claimed", "writes", "superseded", "rows", "snapshot", "drops", "keys_from", "older")
+        __slots__ = ("txn_id", "state", "owner", "prepare_ts", "commit_ts", "claimed", "writes", "superseded", "rows", "snapshot", "drops", "keys_from", "older", "savepoints", "overwritten", "rolled_back", "rollbacks")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
         STATE_FIELD_NUMBER: _ClassVar[int]
         OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -276,6 +276,10 @@ class ShardSnapshot(_message.Message):
         DROPS_FIELD_NUMBER: _ClassVar[int]
         KEYS_FROM_FIELD_NUMBER: _ClassVar[int]
         OLDER_FIELD_NUMBER: _ClassVar[int]
+        SAVEPOINTS_FIELD_NUMBER: _ClassVar[int]
+        OVERWRITTEN_FIELD_NUMBER: _ClassVar[int]
+        ROLLED_BACK_FIELD_NUMBER: _ClassVar[int]
+        ROLLBACKS_FIELD_NUMBER: _ClassVar[int]
         txn_id: int
         state: _common_pb2.ParticipantState
         owner: str
@@ -289,7 +293,20 @@ class ShardSnapshot(_message.Message):
         drops: bool
         keys_from: int
         older: _common_pb2.IdSet
-        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., commit_ts: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ..., keys_from: _Optional[int] = ..., older: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ...) -> None: ...
+        savepoints: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.SavedWork]
+        overwritten: _containers.RepeatedCompositeFieldContainer[RowBatch]
+        rolled_back: _containers.RepeatedScalarFieldContainer[str]
+        rollbacks: int
+        def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ParticipantState, str]] = ..., owner: _Optional[str] = ..., prepare_ts: _Optional[int] = ..., commit_ts: _Optional[int] = ..., claimed: _Optional[_Iterable[str]] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., superseded: _Optional[_Iterable[str]] = ..., rows: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., snapshot: _Optional[int] = ..., drops: _Optional[bool] = ..., keys_from: _Optional[int] = ..., older: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.SavedWork, _Mapping]]] = ..., overwritten: _Optional[_Iterable[_Union[RowBatch, _Mapping]]] = ..., rolled_back: _Optional[_Iterable[str]] = ..., rollbacks: _Optional[int] = ...) -> None: ...
+    class SavedWork(_message.Message):
+        __slots__ = ("savepoint_id", "writes", "rows")
+        SAVEPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+        WRITES_FIELD_NUMBER: _ClassVar[int]
+        ROWS_FIELD_NUMBER: _ClassVar[int]
+        savepoint_id: str
+        writes: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.PendingWrite]
+        rows: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, savepoint_id: _Optional[str] = ..., writes: _Optional[_Iterable[_Union[ShardSnapshot.PendingWrite, _Mapping]]] = ..., rows: _Optional[_Iterable[str]] = ...) -> None: ...
     class LockClaim(_message.Message):
         __slots__ = ("txn_id", "lock", "since", "granted")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]

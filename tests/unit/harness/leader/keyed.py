@@ -67,7 +67,7 @@ class Writer:
         self._shard.shard.check_invariants()
         return answer
 
-    ask = call
+    ask = ask_to_write = call
 
     # ---- what a program calls
 

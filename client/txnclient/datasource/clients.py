@@ -1,0 +1,14 @@
+"""Clients: each process of Spark's has one of each cluster, for as long as it lives."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from txnclient.client import Client
+from txnclient.connecting import connect
+
+
+@cache
+def connected(cluster: str, owner: str | None) -> Client:
+    """The client of the cluster, for whoever the option or Spark says."""
+    return connect(cluster, owner=owner)
