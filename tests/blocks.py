@@ -27,6 +27,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "to_pandas(": SESSION,
         "(txn_cluster)": SESSION,
         "txnctl status": SESSION,
+        "from txnclient import aio": "tests/integration/test_aio.py",
         "txn.postgres(": "tests/postgres/test_postgres.py",
     },
     "docs/operations.md": {

@@ -39,7 +39,7 @@ FLOORS = {
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < client;"
-    "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting;"
+    "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting < aio;"
     "read < history < client; write < history; formats < incoming < client; write < streams < client; "
     "ducksql < connecting < datasource",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl; terminal < speaking < ctl",

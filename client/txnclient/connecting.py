@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from txnclient.calls.channel import parse_addresses
+from txnclient.calls.channel import ManagerChannel, parse_addresses
 from txnclient.calls.requests import checked_seconds
 from txnclient.client import Client
 from txnclient.session import Conversation, Session
@@ -39,9 +39,13 @@ def connect(
 
     Raises InvalidArgument.
     """
+    return connect_over(ManagerChannel(parse_addresses(addresses)), owner, timeout, lock_timeout)
+
+
+def connect_over(channel: ManagerChannel, owner: str | None, timeout: float, lock_timeout: float) -> Client:
+    """As `connect`, by a channel that is there."""
     whose = owner or default_owner()
-    seconds, lock_seconds = checked_seconds(timeout), checked_timeout(lock_timeout)
-    return Client(Session(parse_addresses(addresses), whose, seconds, lock_seconds, DuckEngine()))
+    return Client(Session(channel, whose, checked_seconds(timeout), checked_timeout(lock_timeout), DuckEngine()))
 
 
 def default_owner() -> str:

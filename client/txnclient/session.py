@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from google.protobuf.message import Message
@@ -68,16 +68,16 @@ class Session(Staying):
     instead = "send the cluster's addresses, and connect there; a transaction goes as txn.token(), to be joined"
 
     def __init__(
-        self, addresses: Sequence[str], owner: str, timeout: float, lock_timeout: float, engine: SqlEngine
+        self, channel: ManagerChannel, owner: str, timeout: float, lock_timeout: float, engine: SqlEngine
     ) -> None:
         """`timeout`: the seconds that a call has, unless it says another. `lock_timeout`: of a wait for locks."""
         self.engine = engine
-        self.addresses = tuple(addresses)
+        self.addresses = channel.addresses
         self.owner = owner
         self.timeout = timeout
         """Seconds that a call has which does not say another time."""
         self.lock_timeout = lock_timeout
-        self.channel = ManagerChannel(addresses)
+        self.channel = channel
         self.heartbeats = Heartbeats(keep_alive(self.channel, owner), "txn-heartbeats")
         """Heartbeats of the transactions."""
         self.leases = Heartbeats(renew(self.channel), "txn-leases")
@@ -137,7 +137,7 @@ class Session(Staying):
                     hint="a majority of the nodes that have the status role found it; see that they run",
                 )
             if not self.channel.cluster_id:
-                time.sleep(pause)
+                self.channel.pause(pause)
         return self.channel.cluster_id
 
     def last_commit(self) -> Timestamp:

@@ -6,6 +6,7 @@ from benchmarks.suite.model import Workload
 from benchmarks.suite.workloads import (
     aged,
     appenders,
+    asyncio_twin,
     begins,
     beside,
     changes,
@@ -28,6 +29,7 @@ ALL: tuple[Workload, ...] = (
     transactions.WORKLOAD,
     clients.WORKLOAD,
     groups.WORKLOAD,
+    asyncio_twin.WORKLOAD,
     begins.WORKLOAD,
     reads.WORKLOAD,
     table_pairs.WORKLOAD,

@@ -43,16 +43,24 @@ class ManagerChannel:
     Every request is idempotent by its content, so it is simply sent to the next one. Safe to use from many threads.
     """
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        connections: Connections | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`connections`, by default its own, and `pause`: how whoever calls goes to nodes, and waits for so many
+        seconds before it tries again."""
         self.addresses = tuple(addresses)
+        self.pause = pause
         self._roster = Roster(random.sample(self.addresses, len(self.addresses)))
         self._lock = threading.Lock()
-        self._connections = Connections()
+        self.connections = connections or Connections()
         forking.register(self)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
-        self._connections.after_fork()
+        self.connections.after_fork()
 
     def attempt_seconds(self, timeout: float) -> float:
         """How long one manager is waited for, of the `timeout` seconds that a call has."""
@@ -104,7 +112,7 @@ class ManagerChannel:
             if now + pause >= deadline:
                 raise attempts.error(f"{method} was not done within {timeout:g} s", hint=NOBODY)
             if pause:
-                time.sleep(pause)
+                self.pause(pause)
             if on_repeat is not None:
                 on_repeat()
 
@@ -127,25 +135,25 @@ class ManagerChannel:
     @property
     def cluster_id(self) -> str:
         """The id of the cluster that is meant: the first that was met. Empty: none was."""
-        return self._connections.cluster_id
+        return self.connections.cluster_id
 
     def adopt(self, cluster_id: str) -> None:
         """That cluster is meant from now on, unless another one is already."""
-        self._connections.adopt(cluster_id)
+        self.connections.adopt(cluster_id)
 
     def require_open(self) -> None:
         """Raises IllegalState once it is closed."""
-        self._connections.require_open()
+        self.connections.require_open()
 
     def close(self) -> None:
         """What is under way fails; every later call is refused."""
-        self._connections.close()
+        self.connections.close()
 
     def _attempt(
         self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float
     ) -> tuple[ResponseT, str]:
         """The answer, and where the node is that the manager had to ask; empty: it asked none."""
-        reply = self._connections.call(address, method, request.SerializeToString(), timeout)
+        reply = self.connections.call(address, method, request.SerializeToString(), timeout)
         if reply.HasField("error"):
             raise _meaning(reply.error, address)
         try:

@@ -31,6 +31,13 @@ MAX_RESTING = 32
 """Most connections to one address that are kept; others are closed after their call."""
 
 
+def as_call(method: str, request: bytes, timeout: float) -> pb.Call:
+    """The first call of a connection. Raises InvalidArgument for a request that is too long."""
+    if len(request) > MAX_REQUEST_BYTES:
+        raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_REQUEST_BYTES} are possible")
+    return pb.Call(id=1, method=method, payload=request, timeout_millis=max(1, int(timeout * 1000)))
+
+
 class Connections:
     """Safe to use from many threads. A forked child begins with none."""
 
@@ -54,14 +61,11 @@ class Connections:
         Raises NoAnswer; OtherCluster where a node of another one answers; InvalidArgument for a request that is too
         long.
         """
-        if len(request) > MAX_REQUEST_BYTES:
-            raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_REQUEST_BYTES} are possible")
         deadline = time.monotonic() + timeout
-        call = pb.Call(id=1, method=method, payload=request, timeout_millis=max(1, int(timeout * 1000)))
-        frame = pb.Frame(calls=[call]).SerializeToString()
+        frame = pb.Frame(calls=[as_call(method, request, timeout)]).SerializeToString()
         connection, rests = self._take(address, deadline), False
         try:
-            reply = connection.ask(frame, deadline, self.cluster_id, lambda told: self._meet(address, told))
+            reply = connection.ask(frame, deadline, self.cluster_id, lambda told: self.meet(address, told))
             rests = self._rest(connection)
         except TimeoutError:
             raise NoAnswer(f"{address} did not answer {method} within {timeout:.1f} s") from None
@@ -77,8 +81,8 @@ class Connections:
         with self._lock:
             self.cluster_id = self.cluster_id or cluster_id
 
-    def _meet(self, address: str, told: str) -> None:
-        """Raises OtherCluster."""
+    def meet(self, address: str, told: str) -> None:
+        """A node there says of which cluster it is. Raises OtherCluster."""
         self.adopt(told)
         if told:
             check_cluster(self.cluster_id, told, address)

@@ -387,7 +387,7 @@ FORK = """
 
     def hold():  # as another thread does, at the worst moment
         channel = client.session.channel
-        with client.session.heartbeats._condition, channel._lock, channel._connections._lock, _LOCK.held:
+        with client.session.heartbeats._condition, channel._lock, channel.connections._lock, _LOCK.held:
             held.set()
             time.sleep(3600)
 

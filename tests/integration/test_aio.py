@@ -1,0 +1,151 @@
+"""The client's twin for asyncio: the same calls, awaited, and many at once from one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests import blocks
+from tests.support import wait_until
+from txnclient import Client, Conflict, IllegalState, NotFound, TxnState, Unavailable, aio
+from txndeploy.local.cluster import LocalCluster
+
+MANY = 1000
+
+
+def test_a_transaction_commits_and_one_that_raises_aborts(cluster: LocalCluster, new_table: Callable[..., str]) -> None:
+    name = new_table("id bigint, note string", primary_key=["id"])
+
+    async def work() -> None:
+        async with aio.connect(cluster.addresses) as client:
+            async with client.transaction(label="awaited") as txn:
+                await txn.upsert(name, pa.table({"id": [1, 2], "note": ["a", "b"]}))
+                assert (await txn.snapshot).timestamp >= 0
+            assert txn.receipt.tables == (name,)
+            failed = client.transaction()
+            with pytest.raises(ZeroDivisionError):
+                await _writes_and_fails(failed, name)
+            merge = await client.merge(name, pa.table({"id": [2], "note": ["B"]}), "target.id = source.id")
+            await merge.when_matched_update_all().execute()
+            async with client.snapshot() as snapshot:
+                found = await snapshot.to_arrow(name)
+            assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
+                {"id": 1, "note": "a"},
+                {"id": 2, "note": "B"},
+            ]
+            assert (await client.sql(f"SELECT count(*) AS n FROM {name}")).to_pylist() == [{"n": 2}]
+            with pytest.raises(NotFound):
+                await client.table("t.nobody")
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+async def _writes_and_fails(transaction: Any, table: str) -> None:
+    async with transaction as txn:
+        await txn.write(pa.table({"id": [3], "note": ["c"]}), table)
+        raise ZeroDivisionError
+
+
+def test_of_two_that_change_a_row_the_first_to_commit_wins(
+    cluster: LocalCluster, new_table: Callable[..., str]
+) -> None:
+    name = new_table("id bigint", primary_key=["id"])
+
+    async def work() -> None:
+        async with aio.connect(cluster.addresses) as client:
+            one, other = await asyncio.gather(client.begin(), client.begin())
+            for txn in (one, other):
+                await txn.snapshot
+                await txn.upsert(name, pa.table({"id": [1]}))
+            await one.commit()
+            with pytest.raises(Conflict):
+                await other.commit()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_a_thousand_transactions_are_in_flight_from_one_loop(
+    cluster: LocalCluster, client: Client, new_table: Callable[..., str]
+) -> None:
+    name = new_table("id bigint", primary_key=["id"])
+    threads = threading.active_count()
+
+    async def work() -> None:
+        async with aio.connect(cluster.addresses, timeout=120) as twin:
+            all_open = asyncio.Barrier(MANY)
+
+            async def one(number: int) -> None:
+                async with twin.transaction() as txn:
+                    await all_open.wait()
+                    if number % 10 == 0:
+                        await txn.upsert(name, pa.table({"id": [number]}))
+
+            await asyncio.gather(*map(one, range(MANY)))
+            assert threading.active_count() <= threads + 4
+
+    asyncio.run(asyncio.wait_for(work(), 200))
+    assert client.snapshot().to_arrow(name).num_rows == MANY // 10
+
+
+def test_a_cancelled_write_aborts_and_a_closed_client_refuses(
+    cluster: LocalCluster, client: Client, new_table: Callable[..., str]
+) -> None:
+    name = new_table("id bigint", primary_key=["id"], conflicts="wait")
+
+    async def work() -> int:
+        async with aio.connect(cluster.addresses) as twin:
+            with held(client, name):
+                txn = await twin.begin()
+                writing = asyncio.ensure_future(awaited(txn.upsert(name, pa.table({"id": [1]}))))
+                await asyncio.to_thread(wait_until, lambda: waits(client, name), "the write waits for the lock")
+                writing.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await writing
+            with pytest.raises(IllegalState):
+                await txn.commit()
+        with pytest.raises((IllegalState, Unavailable)):
+            await twin.table(name)
+        return int(txn.id)
+
+    async def awaited(call: object) -> object:
+        return await call  # type: ignore[misc]
+
+    txn_id = asyncio.run(asyncio.wait_for(work(), 60))
+    assert client.get(txn_id).state in (TxnState.ABORTED, TxnState.ABORT_IN_PROGRESS)
+
+
+def waits(client: Client, table: str) -> bool:
+    return any(not lock.acquired for lock in client.locks(table))
+
+
+@contextlib.contextmanager
+def held(client: Client, table: str) -> Iterator[None]:
+    """By somebody else."""
+    txn = client.begin()
+    txn.lock(table, "X")
+    yield
+    txn.abort("done")
+
+
+def test_the_example_works_as_it_is_pasted(cluster: LocalCluster, client: Client) -> None:
+    client.create_table("shop.stock", "id bigint, note string", primary_key=["id"])
+    pasted: dict[str, Any] = {}
+    code = blocks.block("README.md", "from txnclient import aio").replace("127.0.0.1:7051", cluster.addresses)
+    exec(code, pasted)
+    asyncio.run(asyncio.wait_for(pasted["restock"](pa.table({"id": [7], "note": ["seven"]})), 60))
+    assert client.snapshot().to_arrow("shop.stock").to_pylist() == [{"id": 7, "note": "seven"}]
+
+
+def test_a_call_that_nobody_awaits_is_told_of(cluster: LocalCluster) -> None:
+    async def work() -> None:
+        async with aio.connect(cluster.addresses) as client:
+            with pytest.warns(RuntimeWarning, match="'begin' was never awaited"):
+                client.begin()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
