@@ -60,6 +60,8 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     blocks.CATALOGS[catalog_id] = tables
     for option, value in settings(name, catalog_id, address).items():
         spark.conf.set(option, value)
+    if spark.version.startswith("4.0."):  # from 4.1 on scripts are there without it
+        spark.conf.set("spark.sql.scripting.enabled", "true")
     try:
         spark.sql(f"SHOW NAMESPACES IN {name}")  # it loads the catalog, and finds that the cluster answers
     except Exception:

@@ -103,7 +103,7 @@ def test_statements_go_on_over_files_from_before(
 
 def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint NOT NULL, v bigint NOT NULL", primary_key=["id"])
-    sql(f"ALTER TABLE txn.{table} ADD COLUMN `odd name` array<string> COMMENT 'it''s'")
+    sql(f"ALTER TABLE txn.{table} ADD COLUMN `odd name` array<string> COMMENT 'it\\'s'")
     sql(f"ALTER TABLE txn.{table} ALTER COLUMN v DROP NOT NULL")
     sql(f"ALTER TABLE txn.{table} ALTER COLUMN v AFTER `odd name`")
     told = [(row.col_name, row.data_type, row.comment or "") for row in sql(f"DESCRIBE txn.{table}").collect()]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import functions
 
@@ -37,12 +38,17 @@ def is_nothing_open(client: Client) -> bool:
     return not client.transactions([TxnState.OPEN])
 
 
+WANTS_ALL_COLUMNS = pyspark.__version__ < "4.1"
+"""Whether an INSERT names every column: Spark puts NULL for those that are left out since then."""
+
+
 def test_insert_and_overwrite(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint, v string, day int", partition_by=["day"])
     sql(f"INSERT INTO txn.{table} VALUES (1, 'a', 1), (2, NULL, 2), (3, 'c', NULL)")
     rows = [(1, "a", 1), (2, None, 2), (3, "c", None)]
     assert there(client, table) == rows
-    sql(f"INSERT INTO txn.{table} (day, id) SELECT day, id + 10 FROM txn.{table} WHERE day = 1")
+    few, filled = ("day, id, v", ", NULL") if WANTS_ALL_COLUMNS else ("day, id", "")
+    sql(f"INSERT INTO txn.{table} ({few}) SELECT day, id + 10{filled} FROM txn.{table} WHERE day = 1")
     assert there(client, table) == [*rows, (11, None, 1)]
     sql(f"INSERT OVERWRITE txn.{table} PARTITION (day = 1) SELECT 4, 'd'")
     assert there(client, table) == [*rows[1:], (4, "d", 1)]

@@ -68,7 +68,16 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   @Override public String name() { return name; }
   @Override public String id() { return told.get("id").asText(); }
   @Override public Column[] columns() { return columns; }
-  @Override public StructType schema() { return rows; } // Spark 4.0 asks for no columns
+
+  @Override public StructType schema() { // Spark 4.0 asks for no columns
+    StructType described = new StructType();
+    for (Column each : columns) {
+      boolean told = each.comment() != null;
+      described = told ? described.add(each.name(), each.dataType(), each.nullable(), each.comment())
+          : described.add(each.name(), each.dataType(), each.nullable());
+    }
+    return described;
+  }
 
   /** Whether it is seen within a transaction that has a block of statements. */
   boolean isWithin() { return told.get("within").asBoolean(); }
