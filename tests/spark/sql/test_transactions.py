@@ -280,6 +280,13 @@ def test_a_script_with_an_error_in_its_third_statement_leaves_nothing(
 
 
 @pytest.mark.usefixtures("catalog")
+def test_what_spark_says_of_parameters_is_its_message(spark: SparkSession) -> None:
+    text = "SELECT * FROM VALUES (1) AS t(a) WHERE a = :p"
+    for args in (None, {"q": 1}):
+        with pytest.raises(PySparkException, match="UNBOUND_SQL_PARAMETER"):
+            spark.sql(text, args).collect()
+
+
 def test_what_spark_says_of_a_script_of_its_own_is_its_message(spark: SparkSession) -> None:
     with pytest.raises(PySparkException, match="INVALID_VARIABLE_DECLARATION"):
         spark.sql("BEGIN SELECT 1; DECLARE late INT; END")

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -26,10 +27,12 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.StructType;
+import scala.Function1;
 import scala.Option;
 import scala.Some;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.math.BigInt;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -71,7 +74,7 @@ final class FewSought extends Rule<LogicalPlan> {
   /** Whether the source may be broadcast, by what Spark's optimizer says of it, the table's rows may not, and the source has not run yet. */
   private boolean isFew(LogicalPlan rows, LogicalPlan source, Join join) {
     long most = conf().autoBroadcastJoinThreshold();
-    return readsTable(rows) && source.stats().sizeInBytes().$less$eq(scala.math.BigInt.apply(most)) && rows.stats().sizeInBytes().$greater(scala.math.BigInt.apply(most))
+    return readsTable(rows) && source.stats().sizeInBytes().$less$eq(BigInt.apply(most)) && rows.stats().sizeInBytes().$greater(BigInt.apply(most))
         && join.condition().isDefined() && join.condition().get().deterministic() && compares(join.condition().get(), rows, source)
         && !source.isStreaming() && !runsOnce(source);
   }
@@ -89,7 +92,7 @@ final class FewSought extends Rule<LogicalPlan> {
     if (condition instanceof EqualTo is) {
       return isOf(is.left(), rows) && isOf(is.right(), source) || isOf(is.left(), source) && isOf(is.right(), rows);
     }
-    return condition instanceof org.apache.spark.sql.catalyst.expressions.And both && (compares(both.left(), rows, source) || compares(both.right(), rows, source));
+    return condition instanceof And both && (compares(both.left(), rows, source) || compares(both.right(), rows, source));
   }
 
   private static boolean isOf(Expression value, LogicalPlan plan) { return !value.references().isEmpty() && value.references().subsetOf(plan.outputSet()); }
@@ -118,7 +121,7 @@ final class FewSought extends Rule<LogicalPlan> {
   private static Expression renamed(Expression condition, Map<ExprId, Attribute> attributes) {
     return (Expression) condition.transform(new AbstractPartialFunction<Expression, Expression>() {
       @Override public boolean isDefinedAt(Expression each) { return each instanceof Attribute was && attributes.containsKey(was.exprId()); }
-      @Override public <A extends Expression, B> B applyOrElse(A each, scala.Function1<A, B> otherwise) {
+      @Override public <A extends Expression, B> B applyOrElse(A each, Function1<A, B> otherwise) {
         return isDefinedAt(each) ? (B) attributes.get(((Attribute) each).exprId()) : otherwise.apply(each);
       }
     });

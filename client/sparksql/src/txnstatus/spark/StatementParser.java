@@ -16,7 +16,6 @@ import org.antlr.v4.runtime.CharStreams;
 import org.antlr.v4.runtime.Token;
 import org.apache.spark.SparkRuntimeException;
 import org.apache.spark.SparkThrowable;
-import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParameterHandler;
 import org.apache.spark.sql.catalyst.parser.ParseException;
@@ -72,7 +71,7 @@ final class StatementParser implements InvocationHandler {
       return method.invoke(spark, arguments);
     } catch (InvocationTargetException e) {
       // parsePlanWithParameters is there from 4.1 on.
-      if (!method.getName().startsWith("parsePlan") || !(e.getCause() instanceof ParseException)) throw told(e.getCause());
+      if (!method.getName().startsWith("parsePlan") || !(e.getCause() instanceof ParseException)) throw told(method, e.getCause());
       String call = call((String) arguments[0], arguments.length > 1 ? arguments[1] : null);
       if (call == null) throw e.getCause();
       arguments[0] = call;
@@ -80,13 +79,14 @@ final class StatementParser implements InvocationHandler {
     try {
       return method.invoke(spark, arguments);
     } catch (InvocationTargetException e) {
-      throw told(e.getCause());
+      throw told(method, e.getCause());
     }
   }
 
   /** What a proxy may throw: an exception of Scala's that its interface does not declare would lose its message. */
-  private static Throwable told(Throwable error) {
-    if (error instanceof RuntimeException || error instanceof AnalysisException || !(error instanceof SparkThrowable known)) return error;
+  private static Throwable told(Method method, Throwable error) {
+    if (error instanceof RuntimeException || !(error instanceof SparkThrowable known)) return error;
+    for (Class<?> declared : method.getExceptionTypes()) if (declared.isInstance(error)) return error;
     return new SparkRuntimeException(
         known.getCondition(), Map$.MODULE$.from(CollectionConverters.asScala(known.getMessageParameters())), error, known.getQueryContext(), "");
   }
