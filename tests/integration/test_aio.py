@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +13,33 @@ import pytest
 
 from tests import blocks
 from tests.support import wait_until
-from txnclient import Client, Conflict, IllegalState, NotFound, TxnState, Unavailable, aio
+from txnclient import (
+    Client,
+    Conflict,
+    IllegalState,
+    NotFound,
+    Snapshot,
+    Transaction,
+    TxnState,
+    Unavailable,
+    aio,
+)
+from txnclient.change.merge import Merge
 from txndeploy.local.cluster import LocalCluster
 
 MANY = 1000
+IN_LOOP: Mapping[type, str] = {
+    Client: "abort add_group alter_table attempt_seconds begin begin_many call change_columns close compactions "
+    "create_table delete drop_table get insert insert_ignore join last_commit locks participants place_database "
+    "release_savepoint savepoint savepoints snapshot sql_session table tables transaction transactions update upsert",
+    Transaction: "abort add_written change_written commit delete enlist insert insert_ignore is_commit_complete leave "
+    "lock lock_for on_lost open_change open_write release require_not_aborted rollback_to savepoint spark start_commit "
+    "state token update upsert working writing_to",
+    Snapshot: "close later require scan",
+    Merge: "when_matched_delete when_matched_update when_matched_update_all when_not_matched_by_source_delete "
+    "when_not_matched_by_source_update when_not_matched_insert when_not_matched_insert_all",
+}
+"""Calls that wait for nothing but answers of the cluster."""
 
 
 def test_a_transaction_commits_and_one_that_raises_aborts(cluster: LocalCluster, new_table: Callable[..., str]) -> None:
@@ -140,6 +163,12 @@ def test_the_example_works_as_it_is_pasted(cluster: LocalCluster, client: Client
     exec(code, pasted)
     asyncio.run(asyncio.wait_for(pasted["restock"](pa.table({"id": [7], "note": ["seven"]})), 60))
     assert client.snapshot().to_arrow("shop.stock").to_pylist() == [{"id": 7, "note": "seven"}]
+
+
+@pytest.mark.parametrize("original", IN_LOOP)
+def test_each_call_is_known_to_wait_for_answers_alone_or_is_made_in_a_thread(original: type) -> None:
+    calls = {name for name in dir(original) if not name.startswith("_") and callable(getattr(original, name))}
+    assert calls - aio.IN_THREADS == set(IN_LOOP[original].split())
 
 
 def test_a_call_that_nobody_awaits_is_told_of(cluster: LocalCluster) -> None:
