@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable
-
-from google.protobuf.message import DecodeError
+from dataclasses import dataclass
 
 from txnclient.aio import stepping
-from txnclient.calls.connections import Connections, as_call
+from txnclient.calls.connections import Connections, check_length
 from txnstatus.errors import TxnError
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
-from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
-from txnstatus.rpc.deadlines import Deadlines
-
-CONNECT_SECONDS = 3.0
+from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.line import Line
 
 
 class Lines(Connections):
@@ -31,11 +27,11 @@ class Lines(Connections):
         if not stepping.may_wait():
             return super().call(address, method, request, timeout)
         self.require_open()
-        call = as_call(method, request, timeout)
+        check_length(method, request)
         line = self._lines.get(address)
         if line is None or line.closed:
             line = self._lines[address] = _Line(address, lambda: self.cluster_id, lambda told: self.meet(address, told))
-        return stepping.wait_for(line.ask(call, timeout))
+        return stepping.wait_for(line.ask(method, request, timeout))
 
     def hang_up(self) -> None:
         """Ends the lines: what is under way fails. To be called in their loop."""
@@ -44,79 +40,33 @@ class Lines(Connections):
             line.close(NoAnswer(f"{line.address}: the client was closed"))
 
 
-class _Line:
+@dataclass(slots=True)
+class _Pending:
+    method: str
+    timeout: float
+    answer: asyncio.Future[pb.Reply]
+
+
+class _Line(Line[_Pending]):
     """One life of a connection."""
 
     def __init__(self, address: str, cluster_id: Callable[[], str], meet: Callable[[str], None]) -> None:
-        """`cluster_id`: the cluster that is meant, once it is known. `meet` hears which one answers; may refuse it."""
-        self.address = address
-        self.closed = False
-        self._cluster_id, self._meet = cluster_id, meet
-        self._ids = itertools.count(1)
-        self._outgoing: Outbox[pb.Call] = Outbox(lambda calls: pb.Frame(calls=calls))
-        self._pending: dict[int, tuple[asyncio.Future[pb.Reply], pb.Call]] = {}
-        self._deadlines = Deadlines(self._too_late)
-        self._connection: Connection | None = None
-        self._loop = asyncio.get_running_loop()
-        self._connecting = self._loop.create_task(self._connect())
+        """`meet` hears of which cluster the other side is; may refuse it."""
+        super().__init__(address, Purpose.CALLS, cluster_id)
+        self._told = meet
 
-    def ask(self, call: pb.Call, timeout: float) -> asyncio.Future[pb.Reply]:
-        call.id = next(self._ids)
-        answer: asyncio.Future[pb.Reply] = self._loop.create_future()
-        self._pending[call.id] = answer, call
-        self._deadlines.add(call.id, timeout)
-        self._outgoing.add(call)
+    def ask(self, method: str, request: bytes, timeout: float) -> asyncio.Future[pb.Reply]:
+        answer: asyncio.Future[pb.Reply] = asyncio.get_running_loop().create_future()
+        self._send(_Pending(method, timeout, answer), request)
         return answer
 
-    async def _connect(self) -> None:
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                connection = await connect(self.address, Purpose.CALLS)
-        except OSError as error:
-            self.close(NoAnswer(f"{self.address} cannot be reached: {error or 'no answer'}"))
-            return
-        if self.closed:
-            connection.close()
-            return
-        self._connection = connection
-        if meant := self._cluster_id():
-            connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=meant)).SerializeToString())
-        self._outgoing.open(connection)
-        connection.take_up(self._deliver, lambda why: self.close(NoAnswer(f"{self.address}: {why}")))
+    def _hear(self, waiting: _Pending, reply: pb.Reply) -> None:
+        if not waiting.answer.done():
+            waiting.answer.set_result(reply)
 
-    def _deliver(self, data: bytes) -> None:
-        try:
-            frame = pb.Frame.FromString(data)
-            if frame.HasField("hello"):
-                self._meet(frame.hello.cluster_id)
-        except DecodeError:
-            self.close(NoAnswer(f"{self.address}: an answer that does not read"))
-            return
-        except TxnError as stranger:
-            self.close(stranger)
-            return
-        for reply in frame.replies:
-            self._deadlines.remove(reply.id)
-            answer, _ = self._pending.pop(reply.id, (None, None))
-            if answer is not None and not answer.done():
-                answer.set_result(reply)
+    def _fail(self, waiting: _Pending, error: TxnError) -> None:
+        if not waiting.answer.done():
+            waiting.answer.set_exception(error)
 
-    def _too_late(self, number: int) -> None:
-        answer, call = self._pending.pop(number, (None, None))
-        if answer is not None and call is not None and not answer.done():
-            answer.set_exception(
-                NoAnswer(f"{self.address} did not answer {call.method} within {call.timeout_millis / 1000:.1f} s")
-            )
-
-    def close(self, error: TxnError) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        self._connecting.cancel()
-        self._deadlines.clear()
-        if self._connection is not None:
-            self._connection.close()
-        pending, self._pending = self._pending, {}
-        for answer, _ in pending.values():
-            if not answer.done():
-                answer.set_exception(error)
+    def _meet(self, told: str) -> None:
+        self._told(told)

@@ -31,11 +31,10 @@ MAX_RESTING = 32
 """Most connections to one address that are kept; others are closed after their call."""
 
 
-def as_call(method: str, request: bytes, timeout: float) -> pb.Call:
-    """The first call of a connection. Raises InvalidArgument for a request that is too long."""
+def check_length(method: str, request: bytes) -> None:
+    """Raises InvalidArgument for a request that is too long."""
     if len(request) > MAX_REQUEST_BYTES:
         raise InvalidArgument(f"{method}: a request of {len(request)} bytes: {MAX_REQUEST_BYTES} are possible")
-    return pb.Call(id=1, method=method, payload=request, timeout_millis=max(1, int(timeout * 1000)))
 
 
 class Connections:
@@ -61,8 +60,10 @@ class Connections:
         Raises NoAnswer; OtherCluster where a node of another one answers; InvalidArgument for a request that is too
         long.
         """
+        check_length(method, request)
         deadline = time.monotonic() + timeout
-        frame = pb.Frame(calls=[as_call(method, request, timeout)]).SerializeToString()
+        call = pb.Call(id=1, method=method, payload=request, timeout_millis=max(1, int(timeout * 1000)))
+        frame = pb.Frame(calls=[call]).SerializeToString()
         connection, rests = self._take(address, deadline), False
         try:
             reply = connection.ask(frame, deadline, self.cluster_id, lambda told: self.meet(address, told))

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from txnstatus.proto import table_pb2 as pb
 
-TASKS = 32
 AT = "timestamp"
 """The one key of an offset."""
 
@@ -88,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [
                 Part(each, self._constants(table, last))
                 for table in self._asked.tables
-                for each in parts.split(snapshot.table_files(table), TASKS)
+                for each in parts.split(snapshot.table_files(table))
             ]
         held = self._hold(above)
         commits = sorted(self._commits(above, last))

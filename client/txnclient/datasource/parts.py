@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 COMMIT_TIMESTAMP = "_commit_timestamp"
 TABLE = "_table"
 MAX_BATCH_ROWS = 100_000
+TASKS = 32
+"""Most tasks that read one table: they are planned before Spark says how many would run at once."""
 
 
 @dataclass
@@ -43,12 +45,12 @@ def ddl(schema: Schema, more: Sequence[str] = ()) -> str:
     return ", ".join([*(f"{quoted(column.name)} {column.type}" for column in schema.columns), *more])
 
 
-def split(files: TableFiles, count: int) -> list[TableFiles]:
-    """Its files in so many lots at most, the largest ones first; all in one where rows were changed by key."""
+def split(files: TableFiles) -> list[TableFiles]:
+    """Its files in lots for tasks, the largest ones first; all in one where rows were changed by key."""
     if files.changes is not None or len(files.files) < 2:
         return [files]
     order = sorted(range(len(files.files)), key=lambda number: -files.files[number].bytes)
-    lots = [set(order[number::count]) for number in range(min(count, len(order)))]
+    lots = [set(order[number::TASKS]) for number in range(min(TASKS, len(order)))]
     return [files.only(number in lot for number in range(len(files.files))) for lot in lots]
 
 

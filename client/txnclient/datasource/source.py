@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-TASKS = 32
-"""Most tasks that read one table: they are planned before Spark says how many would run at once."""
 _kept: list[Snapshot] = []
 """Snapshots of what this process has planned last: their leases last as long as it does, a minute when it is idle."""
 KEPT = 20
@@ -93,7 +91,7 @@ class _Reader(DataSourceReader):
         client = connected(asked.cluster, asked.owner)
         if not asked.shows_changes:
             snapshot = _keep(client.snapshot(asked.as_of))
-            return [Part(each) for each in parts.split(snapshot.table_files(asked.table), TASKS)]
+            return [Part(each) for each in parts.split(snapshot.table_files(asked.table))]
         if asked.since is None:
             raise InvalidArgument("until says no since: changes are those between two points")
         old, new = _keep(client.snapshot(asked.since)), _keep(client.snapshot(asked.until))

@@ -19,9 +19,8 @@ from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.proto import admin_pb2, rpc_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft import transport
-from txnstatus.rpc import channel as channels
 from txnstatus.rpc import connection as connections
-from txnstatus.rpc import guests, server
+from txnstatus.rpc import guests, line, server
 from txnstatus.rpc import listener as listeners
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect, split_address
@@ -526,7 +525,7 @@ async def test_a_call_over_a_connection_that_has_ended_fails_at_once_and_the_nex
 ) -> None:
     """Once each call took its whole time, and none made a new connection."""
     dials, server = Dials(), await hanging_up()
-    monkeypatch.setattr(channels, "connect", dials.connect)
+    monkeypatch.setattr(line, "connect", dials.connect)
     channel = PeerChannel(address_of(server))
     async with asyncio.timeout(SECONDS):
         for _ in range(2):

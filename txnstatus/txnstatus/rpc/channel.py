@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,15 +15,13 @@ from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.calls import Call, asked
-from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
-from txnstatus.rpc.deadlines import Deadlines
+from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.errors import from_detail
+from txnstatus.rpc.line import Line
 
 log = logging.getLogger(__name__)
 
 ResponseT = TypeVar("ResponseT", bound=Message)
-
-CONNECT_SECONDS = 3.0
 
 
 class Channel(Protocol):
@@ -91,98 +87,40 @@ class _Pending:
     response: type[Message]
 
 
-class _Session:
-    """One life of the connection. Calls of one loop turn leave in one frame."""
+class _Session(Line[_Pending]):
+    """One life of the connection."""
 
     def __init__(self, address: str, cluster_id: Callable[[], str], met_stranger: Callable[[TxnError], None]) -> None:
         """`met_stranger` hears where a process of another cluster answers."""
-        self.closed = False
+        super().__init__(address, Purpose.PEER_CALLS, cluster_id)
         self._met_stranger = met_stranger
-        self._address = address
-        self._cluster_id = cluster_id
-        self._ids = itertools.count(1)
-        self._outgoing: Outbox[pb.Call] = Outbox(lambda calls: pb.Frame(calls=calls))
-        self._pending: dict[int, _Pending] = {}
-        self._deadlines = Deadlines(self._too_late)
-        self._connection: Connection | None = None
-        self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str) -> None:
         payload = call.request.SerializeToString()
         if len(payload) > MAX_REQUEST_BYTES:
             call.tell(InvalidArgument(f"a request of {len(payload)} bytes: {MAX_REQUEST_BYTES} are possible"))
             return
-        number = next(self._ids)
-        self._pending[number] = _Pending(method, timeout, call, response)
-        self._deadlines.add(number, timeout)
+        number = self._send(_Pending(method, timeout, call, response), payload, group)
         call.on_end = partial(self._take, number)
-        timeout_millis = max(1, int(timeout * 1000))
-        self._outgoing.add(
-            pb.Call(id=number, method=method, payload=payload, timeout_millis=timeout_millis, group=group)
-        )
 
-    def _take(self, number: int) -> _Pending | None:
-        """The call that is under way by this number; it is no more. None: nobody waits for it."""
-        self._deadlines.remove(number)
-        return self._pending.pop(number, None)
-
-    async def _connect(self) -> None:
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                connection = await connect(self._address, Purpose.PEER_CALLS)
-        except OSError as error:
-            self.close(NoAnswer(f"{self._address} cannot be reached: {error or 'no answer'}"))
+    def _hear(self, waiting: _Pending, reply: pb.Reply) -> None:
+        if reply.HasField("error"):
+            waiting.call.tell(from_detail(reply.error))
             return
-        if self.closed:
-            connection.close()
-            return
-        self._connection = connection
-        if meant := self._cluster_id():
-            connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=meant)).SerializeToString())
-        self._outgoing.open(connection)
-        connection.take_up(self._deliver, lambda why: self.close(NoAnswer(f"{self._address}: {why}")))
-
-    def _deliver(self, data: bytes) -> None:
         try:
-            frame = pb.Frame.FromString(data)
+            answer = waiting.response.FromString(reply.payload)
         except DecodeError as unread:
-            self.close(NoAnswer(f"{self._address}: an answer that does not read: {unread}"))
-            return
-        told = frame.hello.cluster_id
-        if told and (meant := self._cluster_id()) and told != meant:
+            waiting.call.tell(NoAnswer(f"{self.address}: an answer that does not read: {unread}"))
+        else:
+            waiting.call.tell(answer)
+
+    def _fail(self, waiting: _Pending, error: TxnError) -> None:
+        waiting.call.tell(error)
+
+    def _meet(self, told: str) -> None:
+        meant = self._cluster_id()
+        if meant and told != meant:
             # Not InvalidArgument: that would be the answer to whoever this process asks for, and others may have it.
-            error = NoAnswer(f"{self._address} is of cluster {told!r}, not of {meant!r}")
+            error = NoAnswer(f"{self.address} is of cluster {told!r}, not of {meant!r}")
             self._met_stranger(error)
-            self.close(error)
-            return
-        for reply in frame.replies:
-            pending = self._take(reply.id)
-            if pending is None:
-                continue
-            if reply.HasField("error"):
-                pending.call.tell(from_detail(reply.error))
-                continue
-            try:
-                answer = pending.response.FromString(reply.payload)
-            except DecodeError as unread:
-                pending.call.tell(NoAnswer(f"{self._address}: an answer that does not read: {unread}"))
-            else:
-                pending.call.tell(answer)
-
-    def _too_late(self, number: int) -> None:
-        pending = self._take(number)
-        if pending is not None:
-            error = f"{self._address} did not answer {pending.method} within {pending.timeout:.1f} s"
-            pending.call.tell(NoAnswer(error))
-
-    def close(self, error: TxnError) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        self._connecting.cancel()
-        self._deadlines.clear()
-        if self._connection is not None:
-            self._connection.close()
-        pending, self._pending = self._pending, {}
-        for each in pending.values():
-            each.call.tell(error)
+            raise error
