@@ -37,10 +37,10 @@ NOT_FOR = {"txnclient": {"txnstatus.raft", "txnstatus.catalog", "txnstatus.statu
 FLOORS = {
     "txnstatus": "words < process < rpc < raft < catalog < status; process < lake",
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
-    "txnclient": "words < calls < alive < session < snapshot < handle < write < client;"
-    "words < formats < read < change < spark < snapshot; handle < foreign < client;"
+    "txnclient": "words < calls < alive < session < snapshot < handle < write < transaction < client;"
+    "words < formats < read < change < spark < snapshot; handle < foreign < transaction;"
     "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting < aio;"
-    "read < history < client; write < history; formats < incoming < client; write < streams < client; "
+    "read < history < client; write < history; formats < incoming < client; write < streams < transaction; "
     "ducksql < connecting < datasource",
     "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl; terminal < speaking < ctl",
 }
@@ -50,27 +50,7 @@ ROOTS = {
     "txnclient.session": "session",
     "txnclient.snapshot": "snapshot",
     "txnclient.handle": "handle",
-    "txnclient.ending": "client",
-    "txnclient.going_back": "client",
-    "txnclient.transaction": "client",
-    "txnclient.statements": "client",
-    "txnclient.blocks": "client",
-    "txnclient.in_spark": "client",
-    "txnclient.beginning": "client",
-    "txnclient.auto_commit": "client",
-    "txnclient.optimizing": "client",
-    "txnclient.importing": "client",
-    "txnclient.making": "client",
-    "txnclient.marking": "client",
-    "txnclient.placing": "client",
-    "txnclient.publication": "client",
-    "txnclient.tables": "client",
-    "txnclient.undoing": "client",
-    "txnclient.client": "client",
-    "txnclient.speaking": "client",
-    "txnclient.streaming": "client",
     "txnclient.connecting": "connecting",
-    "txnclient.participants": "client",
 }
 """Modules at a package's root that are no words: the floor that each is on."""
 SERVING = re.compile(r"service|\w+_service|leader")

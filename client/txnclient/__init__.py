@@ -14,18 +14,18 @@
 Importing this loads neither pyspark nor pyarrow; a method that needs one of them does.
 """
 
-from txnclient.client import Client
+from txnclient.client.client import Client
+from txnclient.client.participants import ParticipantSummary
+from txnclient.client.publication import Publication
 from txnclient.compact.asking import CompactionSummary
 from txnclient.connecting import connect
 from txnclient.foreign.work import Part
 from txnclient.history.savepoints import Savepoint
 from txnclient.info import TableInfo, TxnSummary
 from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
-from txnclient.participants import ParticipantSummary
-from txnclient.publication import Publication
 from txnclient.snapshot import Snapshot
 from txnclient.streams.marks import Mark
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import LockInfo
 from txnclient.write.staged_files import StagedFiles
 from txnstatus.errors import (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from txnclient.calls.channel import ManagerChannel, parse_addresses
 from txnclient.calls.requests import checked_seconds
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.session import Conversation, Session
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS, checked_timeout
 from txnstatus.errors import InvalidArgument
 

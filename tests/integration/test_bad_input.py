@@ -27,7 +27,7 @@ from txnclient import (
     Unavailable,
 )
 from txnclient.token import Token
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import free_ports
 from txndeploy.node import config as configuration

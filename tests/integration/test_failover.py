@@ -22,7 +22,7 @@ from tests.support import (
     wait_until,
 )
 from txnclient import Client, TxnAborted, TxnError, TxnState, Unavailable
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.types import DECIDED_COMMIT, TERMINAL
 

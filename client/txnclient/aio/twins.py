@@ -14,9 +14,9 @@ from txnclient.aio import stepping
 from txnclient.aio.lines import Lines
 from txnclient.calls.channel import ManagerChannel, parse_addresses
 from txnclient.change.merge import Merge
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.snapshot import Snapshot
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS
 
 T = TypeVar("T")

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from txnclient import blocks
-from txnclient.blocks import Block, Catalog
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.outcome import CommitReceipt
 from txnclient.read import instants
-from txnclient.transaction import Transaction
+from txnclient.transaction import blocks
+from txnclient.transaction.blocks import Block, Catalog
+from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import CommitUnknown, IllegalState
 
 

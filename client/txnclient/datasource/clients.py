@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.connecting import connect
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.datasource import parts
 from txnclient.datasource.options import LATEST, Options
 from txnclient.datasource.parts import COMMIT_TIMESTAMP, TABLE, Part

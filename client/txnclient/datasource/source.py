@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.datasource import options, parts
 from txnclient.datasource.clients import connected
 from txnclient.datasource.parts import COMMIT_TIMESTAMP, TABLE, Part

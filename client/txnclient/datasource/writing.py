@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.datasource.clients import connected
 from txnclient.datasource.options import Options
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txnclient.write.staged_files import StagedFiles
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from txnclient.ducksql.trees import require_only, shown, table_name, text_of
 from txnclient.formats import fitting
 from txnclient.formats.schemas import named
 from txnclient.outcome import RowsAffected
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txnstatus.ddl import Type, parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from txnclient.client import Client
+from txnclient.client.client import Client
+from txnclient.client.making import unmake
 from txnclient.ducksql.changes import fitted
 from txnclient.ducksql.queries import Reading, understood
 from txnclient.ducksql.trees import require_only, shown, table_name
-from txnclient.making import unmake
 from txnclient.outcome import RowsAffected
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.names import fold

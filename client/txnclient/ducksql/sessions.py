@@ -10,9 +10,7 @@ from typing import Any, Self
 import pyarrow as pa
 from sqlglot import exp
 
-from txnclient import blocks
-from txnclient.blocks import Block
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.control import procedures, statements
 from txnclient.control.session import SqlSession
 from txnclient.control.statements import Call
@@ -24,9 +22,11 @@ from txnclient.ducksql.scripts import Piece, pieces
 from txnclient.ducksql.trees import Arguments, shown, tree_of
 from txnclient.outcome import CommitReceipt, RowsAffected
 from txnclient.snapshot import Snapshot
-from txnclient.statements import Statements
 from txnclient.staying import Staying
-from txnclient.transaction import Transaction
+from txnclient.transaction import blocks
+from txnclient.transaction.blocks import Block
+from txnclient.transaction.statements import Statements
+from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import IllegalState, InvalidArgument
 from txnstatus.types import time_of
 

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txnclient import blocks
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.outcome import CommitReceipt
 from txnclient.spark.alive_rows import has_jvm
 from txnclient.sparksql import bridge, failures
 from txnclient.sparksql.bridge import Address
 from txnclient.sparksql.tables import Tables
+from txnclient.transaction import blocks
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound
 
 if TYPE_CHECKING:

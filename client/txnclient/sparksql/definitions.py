@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from txnclient.client import Client
+from txnclient.client.client import Client
+from txnclient.client.making import unmake
 from txnclient.formats import schemas
-from txnclient.making import unmake
 from txnclient.sparksql.bridge import Request
 from txnstatus.ddl import parse_names
 from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from txnclient.blocks import GIVEN_UP, Block
-from txnclient.client import Client
-from txnclient.transaction import Transaction
+from txnclient.client.client import Client
+from txnclient.transaction.blocks import GIVEN_UP, Block
+from txnclient.transaction.transaction import Transaction
 from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
-    from txnclient.statements import Statements
+    from txnclient.transaction.statements import Statements
     from txnclient.write.files import Opened
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from txnclient.blocks import Block
 from txnclient.info import TableInfo, table_info
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnclient.sparksql.scopes import Scope
+from txnclient.transaction.blocks import Block
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.sparksql import bridge
 from txnclient.sparksql.attaching import EXTENSIONS, build, check_name, jar, settings
 from txnclient.sparksql.bridge import Request

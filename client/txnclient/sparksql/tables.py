@@ -13,9 +13,8 @@ from functools import partial
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
-from txnclient.blocks import Block, Catalog
 from txnclient.change.laid_out import laid_out
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.control.session import SqlSession
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
@@ -27,6 +26,7 @@ from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
 from txnclient.sparksql.seen import Seen
 from txnclient.sparksql.writes import Writes
+from txnclient.transaction.blocks import Block, Catalog
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
 from txnstatus.lake import data_files
 from txnstatus.lake.dead_rows import DeadRows

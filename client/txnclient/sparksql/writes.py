@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from txnclient.blocks import Block
 from txnclient.change.plan import RowsChanged
-from txnclient.client import Client
+from txnclient.client.client import Client
 from txnclient.formats import arrow
 from txnclient.outcome import CommitReceipt, RowsAffected
 from txnclient.read.table_files import TableFiles
 from txnclient.sparksql import changes
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.seen import Seen
-from txnclient.statements import Statements
-from txnclient.transaction import Transaction
+from txnclient.transaction.blocks import Block
+from txnclient.transaction.statements import Statements
+from txnclient.transaction.transaction import Transaction
 from txnclient.write.files import Opened
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import IllegalState

@@ -8,7 +8,8 @@ from typing import Annotated, TypeVar, get_args
 import typer
 
 import txnclient
-from txnclient import CompactionSummary, optimizing
+from txnclient import CompactionSummary
+from txnclient.client import optimizing
 from txnclient.compact.asking import DEFAULT_TIMEOUT_SECONDS, Kind, State
 from txndeploy.node import compactor as process
 from txndeploy.terminal import listings, output

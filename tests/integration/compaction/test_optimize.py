@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import rows, visible
 from txnclient import Client, InvalidArgument, Unavailable
-from txnclient.optimizing import zordered
+from txnclient.client.optimizing import zordered
 
 NewTable = Callable[..., str]
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from txnclient import Client, outcome
-from txnclient.ending import Ending
 from txnclient.outcome import CommitReceipt
 from txnclient.sparksql import definitions
+from txnclient.transaction.ending import Ending
 from txnstatus.errors import CommitUnknown, Conflict, InvalidArgument
 from txnstatus.types import TxnState
 

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from txnclient.beginning import begin
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.formats import schemas
 from txnclient.formats.arrow import BYTES_PER_FILE
 from txnclient.formats.partitions import Partition, name_of
 from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
-from txnclient.transaction import Transaction
+from txnclient.transaction.beginning import begin
+from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import Conflict, InvalidArgument, Unavailable
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import txn_status_pb2 as pb

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from txnclient.beginning import begin
 from txnclient.calls.requests import checked_seconds
 from txnclient.change.merge import Merge
 from txnclient.change.plan import MergePlan
 from txnclient.formats.partitions import Partition
 from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.session import Session
-from txnclient.transaction import Transaction
+from txnclient.transaction.beginning import begin
+from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import checked_timeout
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted

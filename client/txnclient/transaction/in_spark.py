@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, overload
 
-from txnclient import blocks
-from txnclient.statements import Statements
+from txnclient.transaction import blocks
+from txnclient.transaction.statements import Statements
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from txnclient.ending import Ending
 from txnclient.handle import Handle
 from txnclient.streams import marks
 from txnclient.streams.marks import Mark, Position
+from txnclient.transaction.ending import Ending
 from txnclient.write.rows import RowWrites
 
 

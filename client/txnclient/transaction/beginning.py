@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from txnclient.calls.requests import build
 from txnclient.session import Session
-from txnclient.transaction import Transaction
+from txnclient.transaction.transaction import Transaction
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.types import TxnId
 

@@ -7,12 +7,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txnclient.beginning import begin
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, table_info
 from txnclient.session import Session
+from txnclient.transaction.beginning import begin
 from txnclient.write import drop as dropping
 from txnstatus.errors import AlreadyExists, Forgotten, InvalidArgument, NotFound
 from txnstatus.lake import locations

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from txnclient.change.merge import Merge
 from txnclient.change.plan import MergePlan
-from txnclient.ending import Ending
 from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
 from txnclient.read.table_files import TableFiles
+from txnclient.transaction.ending import Ending
 from txnclient.write.changing import Changes, Engine
 from txnclient.write.files import Opened, is_spark
 from txnclient.write.locks import Locks

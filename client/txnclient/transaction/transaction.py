@@ -8,13 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from txnclient.alive.liveness import OnLost
-from txnclient.ending import DEFAULT_COMMIT_SECONDS, Ending
 from txnclient.foreign.work import ForeignWork, Part
 from txnclient.formats.partitions import Partition
-from txnclient.going_back import GoingBack
 from txnclient.handle import Handle
-from txnclient.in_spark import InSpark
-from txnclient.marking import Marking
 from txnclient.outcome import CommitReceipt, RowsWritten
 from txnclient.session import Session
 from txnclient.showing import facts
@@ -22,6 +18,10 @@ from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
 from txnclient.termination import terminations
 from txnclient.token import Token
+from txnclient.transaction.ending import DEFAULT_COMMIT_SECONDS, Ending
+from txnclient.transaction.going_back import GoingBack
+from txnclient.transaction.in_spark import InSpark
+from txnclient.transaction.marking import Marking
 from txnclient.write import locks
 from txnclient.write.changing import Changes
 from txnclient.write.files import FileWrites

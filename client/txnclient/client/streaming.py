@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from txnclient.beginning import begin
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.streams import marks
 from txnclient.streams.batches import Batch, Last, is_next
 from txnclient.streams.marks import Mark
-from txnclient.transaction import Transaction
+from txnclient.transaction.beginning import begin
+from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import IllegalState, InvalidArgument, NotFound, RowsRefused, TxnAborted
 
 if TYPE_CHECKING:

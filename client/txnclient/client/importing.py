@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from txnclient import publication
-from txnclient.beginning import begin
+from txnclient.client import publication
+from txnclient.client.publication import Publication
+from txnclient.client.tables import Tables
 from txnclient.incoming import adopting, delta, iceberg, parquet
 from txnclient.incoming.source import Source
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
-from txnclient.publication import Publication
 from txnclient.snapshot import Snapshot
-from txnclient.tables import Tables
+from txnclient.transaction.beginning import begin
 from txnclient.write.files import Written
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.storage import file_system

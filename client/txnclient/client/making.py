@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from txnstatus.errors import NotFound
 
 if TYPE_CHECKING:
-    from txnclient.client import Client
+    from txnclient.client.client import Client
 
 
 def unmake(client: Client, table: str, table_id: str) -> None:

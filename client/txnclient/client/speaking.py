@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, overload
 
-from txnclient.beginning import begin
 from txnclient.session import Conversation, Session
+from txnclient.transaction.beginning import begin
 from txnstatus.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from txnclient.beginning import begin
 from txnclient.history import reverting
 from txnclient.history.reverting import RowsBack
 from txnclient.history.savepoints import instant, named
@@ -17,7 +16,8 @@ from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.streams.marks import MARKS
-from txnclient.transaction import Transaction
+from txnclient.transaction.beginning import begin
+from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound
 from txnstatus.foreign import foreign_name
 from txnstatus.proto import table_pb2 as table_pb

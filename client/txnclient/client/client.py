@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from txnclient import participants
-from txnclient.auto_commit import AutoCommit
-from txnclient.beginning import begin
 from txnclient.calls.requests import build, checked_seconds
+from txnclient.client import participants
+from txnclient.client.auto_commit import AutoCommit
+from txnclient.client.importing import Importing
+from txnclient.client.optimizing import Optimizing
+from txnclient.client.participants import ParticipantSummary
+from txnclient.client.placing import Placing
+from txnclient.client.speaking import Speaking
+from txnclient.client.streaming import Streaming
+from txnclient.client.undoing import Undoing
 from txnclient.compact.asking import Compacting
 from txnclient.history.savepoints import Savepoints, instant
-from txnclient.importing import Importing
 from txnclient.info import TxnSummary, txn_summary
-from txnclient.optimizing import Optimizing
-from txnclient.participants import ParticipantSummary
-from txnclient.placing import Placing
 from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.showing import facts
 from txnclient.snapshot import Snapshot
-from txnclient.speaking import Speaking
 from txnclient.staying import Staying
-from txnclient.streaming import Streaming
 from txnclient.token import Token
-from txnclient.transaction import Transaction
-from txnclient.undoing import Undoing
+from txnclient.transaction.beginning import begin
+from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import LockInfo
 from txnclient.write.locks import info as lock_info
 from txnstatus.errors import InvalidArgument

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from txnclient.outcome import CommitReceipt
 from txnclient.snapshot import Snapshot
-from txnclient.statements import Statements
+from txnclient.transaction.statements import Statements
 from txnstatus.errors import IllegalState, TxnAborted
 
 if TYPE_CHECKING:
