@@ -37,14 +37,14 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
     },
     "docs/participants.md": {"class DocumentsPart": PAGE, "import DocumentsPart": PAGE},
     "docs/protocol.md": {
-        "class Priority": "tests/integration/test_strategies.py",
+        "class Priority": "tests/integration/locks/test_strategies.py",
         "[conflict_strategies]": "tests/test_docs.py",
     },
     "docs/sql.md": {
         "SparkSession": SESSION,
         "txn.spark(spark)": SESSION,
         "BEGIN TRANSACTION": SESSION,
-        "client.sql_session()": "tests/integration/test_sql.py",
+        "client.sql_session()": "tests/integration/sql/test_sql.py",
     },
     "docs/streaming.md": {
         "txn.mark(": "tests/integration/test_marks.py",

@@ -1,0 +1,1 @@
+"""The past of the tables, against real nodes: savepoints, undo, restore, the timeline."""

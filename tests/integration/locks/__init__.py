@@ -1,0 +1,1 @@
+"""Locks that writes and programs take, and strategies that decide conflicts."""

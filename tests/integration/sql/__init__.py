@@ -1,0 +1,1 @@
+"""SQL in programs without Spark, and in the shell."""
