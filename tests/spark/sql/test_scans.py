@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -255,6 +256,23 @@ def test_metadata_tells_where_rows_lie(sql: Sql, client: Client, new_table: NewT
             assert found[0].asDict() == block | place
             assert rows(sql(f"SELECT count(DISTINCT _metadata.file_name) FROM txn.{table}")) == [(1,)]
     assert [field.name for field in sql(f"SELECT * FROM txn.{table}").schema] == ["id", "v", "_x"]
+
+
+def test_a_frame_is_read_as_its_own_session_says(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    """Settings were those of whichever session was the thread's active one."""
+    table = new_table("id bigint")
+    chance = random.Random(1)
+    client.write(pa.table({"id": [chance.getrandbits(60) for _ in range(10_000)]}), table)
+    sessions: Any = spark._jvm.org.apache.spark.sql.SparkSession
+    before = sessions.active()
+    with setting(spark, "spark.sql.files.maxPartitionBytes", "5000"):
+        sessions.setActiveSession(spark.newSession()._jsparkSession)
+        try:
+            assert sql(f"SELECT id FROM txn.{table}").rdd.getNumPartitions() > 4
+        finally:
+            sessions.setActiveSession(before)
 
 
 @pytest.mark.parametrize("vectorized", ["true", "false"])

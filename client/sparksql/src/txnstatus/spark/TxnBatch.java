@@ -60,7 +60,7 @@ final class TxnBatch implements Batch {
       if (!found.isEmpty()) dead = TxnScan.context().broadcast(found, ClassTag$.MODULE$.apply(HashMap.class));
     }
     scan.planned = this;
-    SQLConf conf = TxnScan.session().sessionState().conf();
+    SQLConf conf = scan.planner.sessionState().conf();
     long open = conf.filesOpenCostInBytes(), total = 0;
     for (JsonNode file : told.get("files")) total += file.get("bytes").asLong() + open;
     int cores = TxnScan.context().defaultParallelism();

@@ -63,6 +63,9 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
   private NamedReference[] dividing;
   private TxnReaders readers;
 
+  /** The session that plans it: as it runs, another one may be the thread's active one. */
+  final SparkSession planner = session();
+
   private TxnScan(TxnTable table, StructType wanted, Filter[] filters, int limit, SoughtRows.Condition sought) {
     this.table = table;
     this.wanted = wanted;
@@ -248,7 +251,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
   }
 
   private ParquetPartitionReaderFactory parquet(StructType read, Filter[] skipping) {
-    SQLConf conf = session().sessionState().conf();
+    SQLConf conf = planner.sessionState().conf();
     // Whatever the session says, no date is another one.
     scala.collection.immutable.Map<String, String> options = new scala.collection.immutable.Map.Map1<>("datetimeRebaseMode", "CORRECTED");
     Broadcast<SerializableConfiguration> hadoop = context().broadcast(
@@ -260,7 +263,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
 
   /** What Spark's own scan of Parquet sets before it makes such a factory. */
   private Configuration settings(StructType read, SQLConf conf) {
-    Configuration found = session().sessionState().newHadoopConfWithOptions(Map$.MODULE$.empty());
+    Configuration found = planner.sessionState().newHadoopConfWithOptions(Map$.MODULE$.empty());
     found.set("parquet.read.support.class", "org.apache.spark.sql.execution.datasources.parquet.ParquetReadSupport");
     found.set("org.apache.spark.sql.parquet.row.requested_schema", read.json());
     found.set("org.apache.spark.sql.parquet.row.attributes", read.json());
