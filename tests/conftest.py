@@ -14,7 +14,7 @@ from xdist.workermanage import WorkerController
 HERE = Path(__file__).parent
 CLUSTERS = ("badinput", "benchmarks", "faults", "integration", "postgres", "spark")
 TOGETHER = ("postgres", "spark")
-"""Folders whose tests share what was started for the first of them."""
+"""Folders whose tests share what was started for the first of them, as those of each folder within do."""
 HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power_cut", "test_network")
 """Files that mount, cut networks and turn clocks, and are the longest: one after the other."""
 OWN = ("test_demo", "test_readme")
@@ -22,6 +22,7 @@ OWN = ("test_demo", "test_readme")
 APART = ("test_packaging", "test_seeds")
 """Files without a cluster that are one piece of work."""
 LONGEST = (
+    "spark/sql",
     "spark",
     "host",
     "postgres",
@@ -87,7 +88,8 @@ def together(nodeid: str) -> str:
     folder = path.parts[1]
     if folder in CLUSTERS:
         shares = folder in TOGETHER and path.stem not in OWN
-        return folder if shares else "host" if path.stem in HOST else path.stem
+        rooms = "/".join(path.parent.parts[1:])
+        return rooms if shares else "host" if path.stem in HOST else path.stem
     return path.stem if path.stem in APART else nodeid
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import blocks
+from tests.support import fast_cluster
 from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
 
@@ -26,6 +28,13 @@ SESSION = (
     "to_pandas(",
 )
 SQL = ("SparkSession", "txn.spark(spark)", "BEGIN TRANSACTION")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One of its own: the doctor finds nothing that others have left."""
+    with fast_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
