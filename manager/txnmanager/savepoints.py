@@ -80,7 +80,13 @@ class Savepoints:
     async def _hold_all(
         self, shards: Sequence[int], request: pb.CreateSavepointRequest, by_shard: defaultdict[int, list[str]]
     ) -> None:
-        await asyncio.gather(*(self._hold(shard, request, by_shard[shard], is_home=False) for shard in shards))
+        """Returns when each has answered: what is taken back before it is held would stay."""
+        told = await asyncio.gather(
+            *(self._hold(shard, request, by_shard[shard], is_home=False) for shard in shards), return_exceptions=True
+        )
+        errors = [each for each in told if isinstance(each, BaseException)]
+        if errors:
+            raise next((each for each in errors if isinstance(each, TxnError) and not each.retriable), errors[0])
 
     async def _hold(
         self, shard: int, request: pb.CreateSavepointRequest, here: Sequence[str], *, is_home: bool
