@@ -215,6 +215,11 @@ def test_a_job_that_fails_leaves_nothing(spark: SparkSession, client: Client, ne
     wait_until(lambda: len(list(location.glob("delta_*"))) == 1, "the failed job's directory is removed")
 
 
+def test_applications_that_begin_in_one_second_have_directories_of_their_own(spark: SparkSession) -> None:
+    """Executors of one had removed what those of the other ran in."""
+    assert spark.sparkContext.applicationId.endswith(f"-{os.getpid()}")
+
+
 def test_a_task_that_fails_twice_counts_once(
     spark: SparkSession, cluster: LocalCluster, client: Client, new_table: NewTable, attempts: Path
 ) -> None:

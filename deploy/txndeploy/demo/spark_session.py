@@ -47,6 +47,8 @@ def local_cluster_session(name: str, scratch: Path) -> Iterator[SparkSession]:
     builder = (
         builder.master(f"local-cluster[{EXECUTORS},1,{EXECUTOR_MB}]")
         .appName(name)
+        # By the time alone, two that begin in one second would have the same directory for their executors.
+        .config("spark.deploy.appIdPattern", f"app-%s-%04d-{os.getpid()}")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
