@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +19,7 @@ from tests.spark.sql.plan_metrics import metrics
 from txnclient import Client
 from txnclient.formats import arrow
 from txnclient.read import filtered
+from txnclient.sparksql import bridge
 from txnstatus.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -166,6 +170,49 @@ def test_what_a_join_finds_skips_files(
     assert rows(sql(f"SELECT sum(id) FROM txn.{table} JOIN txn.{months} ON month = m")) == [(sum(range(120)),)]
 
 
+def test_of_many_values_that_a_join_finds_the_range_is_told(
+    sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of a million values was told, which took longer than the scan."""
+    many, few = new_table("id bigint, v string"), new_table("n bigint, kind string")
+    for first in (0, 5_000, 10_000):
+        client.write(pa.table({"id": range(first, first + 3_000), "v": ["x"] * 3_000}), many)
+    client.write(pa.table({"n": range(4_000, 9_000), "kind": ["wanted"] * 5_000}), few)
+    told, may_hold = list[Any](), filtered.may_hold
+
+    def noted(filters: Any, *asked: Any) -> list[bool]:
+        told.append(filters)
+        return may_hold(filters, *asked)
+
+    monkeypatch.setattr(filtered, "may_hold", noted)
+    frame = sql(f"SELECT count(*) FROM txn.{many} JOIN txn.{few} ON id = n WHERE kind = 'wanted'")
+    assert rows(frame) == [(3_000,)]
+    lowest, highest = ({"is": how, "column": "id", "value": n} for how, n in ((">=", "4000"), ("<=", "8999")))
+    assert {"is": "and", "of": [lowest, highest]} in [each for filters in told for each in filters]
+    assert sorted(each["filesRead"] for each in metrics(frame)) == [1, 1]
+
+
+def test_a_run_of_a_plan_asks_now_and_then_whether_its_snapshot_is_kept(
+    sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark writes the readers of a scan for each stage and each part of the plan, and asked each time."""
+    tables = [new_table("id bigint, v bigint") for _ in range(4)]
+    for table in tables:
+        client.write(pa.table({"id": range(10), "v": range(10)}), table)
+    asked, answered = {table: [0.0] for table in tables}, bridge._answered
+
+    def noted(line: bytes, *others: Any) -> dict[str, Any]:
+        call = json.loads(line)
+        if call["method"] == "require":
+            asked[call["request"]["table"]].append(time.monotonic())
+        return answered(line, *others)
+
+    monkeypatch.setattr(bridge, "_answered", noted)
+    joins = " ".join(f"JOIN txn.{each} USING (id)" for each in tables[1:])
+    assert rows(sql(f"SELECT count(*) FROM txn.{tables[0]} {joins}")) == [(10,)]
+    assert all(later - earlier >= 0.1 for times in asked.values() for earlier, later in pairwise(times))
+
+
 def test_rows_are_counted_without_a_look(sql: Sql, client: Client, new_table: NewTable, table: str) -> None:
     frame = sql(f"SELECT count(*) AS a, count(1) + 1 AS b FROM txn.{table}")
     assert rows(frame) == [(120, 121)]
@@ -202,7 +249,25 @@ def test_the_optimizer_knows_what_is_scanned(sql: Sql, table: str) -> None:
 
     whole = size(f"SELECT * FROM txn.{table}")
     assert size(f"SELECT * FROM txn.{table} WHERE month = 2") == pytest.approx(whole * 3 / FILES, rel=0.1)
-    assert size(f"SELECT id FROM txn.{table}") < whole / 4
+    assert size(f"SELECT id FROM txn.{table}") < whole / 3
+
+
+def test_joins_are_planned_as_over_files_of_the_same_size(sql: Sql, spark: SparkSession, table: str) -> None:
+    """Rows were reckoned smaller, so that a join sent to all executors what it does not of Spark's own files."""
+
+    def size(of: str) -> int:
+        plan = sql(f"SELECT id FROM {of} WHERE v LIKE '%7'")._jdf.queryExecution().optimizedPlan()
+        return int(plan.stats().sizeInBytes())
+
+    def whole(of: str) -> int:
+        return int(sql(f"SELECT * FROM {of}")._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+    spark.table(f"txn.{table}").write.saveAsTable("spark_catalog.default.plain")
+    plain, ours = "spark_catalog.default.plain", f"txn.{table}"
+    try:
+        assert size(ours) / whole(ours) == pytest.approx(size(plain) / whole(plain), rel=0.01)
+    finally:
+        sql(f"DROP TABLE {plain}")
 
 
 def test_many_files_in_one_task_are_each_judged_by_their_own_filter(

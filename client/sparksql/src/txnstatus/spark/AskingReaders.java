@@ -2,6 +2,7 @@ package txnstatus.spark;
 
 import java.io.IOException;
 import java.io.ObjectOutputStream;
+import java.time.Duration;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -10,23 +11,28 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
  * Readers of what is still there: Spark sends them to its tasks anew whenever a plan runs, be it for the second time. That is when
- * Python is asked whether the plan's snapshot is kept, and its block not over. Outside of blocks the first run need not ask: its
- * files were told just now.
+ * Python is asked whether the plan's snapshot is kept, and its block not over. Spark writes them a hundred times for one run of a
+ * plan with many stages; outside of blocks an answer holds for a moment, as tasks read for longer than that, and the first one
+ * came with the files.
  */
 final class AskingReaders implements PartitionReaderFactory {
+  private static final Duration MOMENT = Duration.ofMillis(100);
+
   private final TxnReaders readers;
   private final transient TxnTable table;
-  private transient boolean isAsking;
+  /** By System.nanoTime(). */
+  private transient long told = System.nanoTime();
 
   AskingReaders(TxnReaders readers, TxnTable table) {
     this.readers = readers;
     this.table = table;
-    this.isAsking = table.isWithin();
   }
 
   private synchronized void writeObject(ObjectOutputStream out) throws IOException {
-    if (table != null && isAsking) table.bridge.call("require", Bridge.request().put("table", table.table).put("seen", table.seen.id));
-    isAsking = true;
+    if (table != null && (table.isWithin() || System.nanoTime() - told > MOMENT.toNanos())) {
+      table.bridge.call("require", Bridge.request().put("table", table.table).put("seen", table.seen.id));
+      told = System.nanoTime();
+    }
     out.defaultWriteObject();
   }
 

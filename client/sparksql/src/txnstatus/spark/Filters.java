@@ -3,6 +3,10 @@ package txnstatus.spark;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.LocalDate;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.Objects;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.util.AttributeNameParser$;
 import org.apache.spark.sql.sources.AlwaysFalse;
@@ -26,6 +30,9 @@ import scala.collection.immutable.Seq;
 
 /** Spark's filters as txnclient/read/filtered.py takes them: what has no words there is told as unknown. */
 final class Filters {
+  /** Values of which each is told. */
+  private static final int MOST_VALUES = 1000;
+
   private final StructType rows;
 
   private Filters(StructType rows) { this.rows = rows; }
@@ -79,15 +86,26 @@ final class Filters {
   }
 
   private ObjectNode among(In in) {
+    // Nothing is equal to null.
+    Object[] sought = Arrays.stream(in.values()).filter(Objects::nonNull).toArray();
+    if (sought.length > MOST_VALUES) return between(in.attribute(), sought);
     ObjectNode found = named("in", in.attribute());
     ArrayNode values = found.putArray("values");
-    for (Object each : in.values()) {
-      if (each == null) continue; // nothing is equal to it
+    for (Object each : sought) {
       String text = text(in.attribute(), each);
       if (text == null) return told("unknown");
       values.add(text);
     }
     return found;
+  }
+
+  /** What holds for all of the values, which a join may find a million of. */
+  @SuppressWarnings("unchecked")
+  private ObjectNode between(String attribute, Object... values) {
+    if (text(attribute, values[0]) == null) return told("unknown");
+    Comparator<Object> byRank = Comparator.comparing(each -> (Comparable<Object>) CatalystTypeConverters.convertToCatalyst(each));
+    return several("and", new GreaterThanOrEqual(attribute, Collections.min(Arrays.asList(values), byRank)),
+        new LessThanOrEqual(attribute, Collections.max(Arrays.asList(values), byRank)));
   }
 
   /** As manifests have it; null for a value of which they have no such text. */

@@ -47,6 +47,8 @@ import txnstatus.spark.TxnReaders.Numbered;
 final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering {
   /** A column of this name Spark's reader fills with the numbers of rows in their files. */
   static final String ROW_INDEX = "_tmp_metadata_row_index";
+  /** What Spark reckons for a row beside its columns. */
+  private static final int ROW_BYTES = 8;
 
   final TxnTable table;
   private final StructType wanted;
@@ -177,8 +179,8 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
     JsonNode found = told();
     return new Statistics() {
       @Override public OptionalLong sizeInBytes() {
-        // What is not read does not count: Spark would not send a narrow part of a wide table around.
-        long all = Math.max(1, table.rows.defaultSize()), part = Math.max(1, wanted.defaultSize());
+        // What is not read does not count, by the sizes that Spark gives rows of its own files: joins are planned as over those.
+        long all = ROW_BYTES + table.rows.defaultSize(), part = ROW_BYTES + wanted.defaultSize();
         return OptionalLong.of((long) (found.get("bytes").asDouble() * Math.min(1.0, (double) part / all)));
       }
       @Override public OptionalLong numRows() { return OptionalLong.of(found.get("rows").asLong()); }
