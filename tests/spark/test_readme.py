@@ -57,7 +57,7 @@ def run(command: list[str], cluster: LocalCluster) -> str:
 
 def test_the_python_runs_as_pasted(session: str, client: Client) -> None:
     first, in_sql, merged, last, *shown = session.splitlines()
-    assert in_sql == "515"
+    assert in_sql == "523"
     assert merged == "RowsAffected(inserted=1, updated=1, deleted=0)"
     assert first == "1000 [{'day': '2026-01-31', 'orders': 1000}]"
     assert last == "10"

@@ -133,9 +133,25 @@ def _load_jar(spark: SparkSession) -> None:
     if not has_jvm(spark):
         spark.addArtifacts(jar())  # the same bytes, once more, are nothing; a class that the server has goes before
         return
+    _add_to_driver(spark)
     _session_state(spark).resourceLoader().addJar(jar())
     if not _is_loaded(spark):
         raise IllegalState(f"Spark {spark.version} does not load {CLASS} from {jar()}", hint=_WITHOUT)
+
+
+def _add_to_driver(spark: SparkSession) -> None:
+    """The driver's own class loader finds the jar's classes from now on, as if the jar was there from the beginning.
+
+    Spark's UI looks for classes of metrics in that alone, and not in what was added to sessions.
+    """
+    java: Any = spark._jvm.java  # type: ignore[union-attr]
+    extensible = java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader")
+    loader, outermost = spark._jsparkSession.sharedState().jarClassLoader(), None
+    while loader is not None:
+        outermost = loader if extensible.isInstance(loader) else outermost
+        loader = loader.getParent()
+    if outermost is not None:
+        outermost.addURL(java.io.File(jar()).toURI().toURL())
 
 
 def _is_loaded(spark: SparkSession) -> bool:

@@ -79,7 +79,7 @@ def refusal(table: TableState, txn: TableTxn, write: PendingWrite) -> TxnError |
         return IllegalState(
             f"partitions of {table.name} cannot be overwritten by themselves: rows of it were changed by key",
             txn_id=txn.txn_id,
-            hint="overwrite the whole table, or upsert and delete rows",
+            hint="compact the table before, overwrite all of it, or upsert and delete rows",
         )
     return _own_in_the_way(table, txn, write)
 

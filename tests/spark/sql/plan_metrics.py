@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def metrics(frame: DataFrame) -> list[dict[str, int]]:
@@ -22,4 +22,17 @@ def metrics(frame: DataFrame) -> list[dict[str, int]]:
                 name: node.metrics().apply(name).value() for name in ("filesRead", "filesSkipped", "rowsDeleted")
             })  # fmt: skip
         waiting.extend(node.children().apply(n) for n in range(node.children().size()))
+    return found
+
+
+def shown(spark: SparkSession) -> list[dict[str, str]]:
+    """What Spark's UI tells of the scans of a plan that has run last: it adds up what tasks have told by itself."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    last = store.executionsList(int(store.executionsCount()) - 1, 1).apply(0)
+    values, nodes = store.executionMetrics(last.executionId()), store.planGraph(last.executionId()).allNodes()
+    found = []
+    for at in range(nodes.size()):
+        told = [nodes.apply(at).metrics().apply(n) for n in range(nodes.apply(at).metrics().size())]
+        if nodes.apply(at).name().startswith("BatchScan"):
+            found.append({each.name(): values.get(each.accumulatorId()).get() for each in told})
     return found

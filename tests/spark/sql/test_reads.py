@@ -167,6 +167,8 @@ def test_travel_in_time(sql: Sql, client: Client, new_table: NewTable) -> None:
     for year in ("+294000", "-0044"):
         with pytest.raises(InvalidArgument, match="beyond the years 1 to 9999"):
             sql(f"SELECT * FROM txn.{table} TIMESTAMP AS OF '{year}-01-01'")
+    with pytest.raises(NotFound, match=f"{table} did not exist at .*: it was created after"):
+        sql(f"SELECT * FROM txn.{table} TIMESTAMP AS OF '1999-01-01'")
 
 
 def test_a_snapshot_is_kept_as_long_as_a_frame(
@@ -254,7 +256,7 @@ def test_errors_are_sparks_own_or_ours(spark: SparkSession, sql: Sql, client: Cl
         sql(f"SELECT idd FROM txn.{table}")
     with pytest.raises(AnalysisException, match="ANALYZE TABLE is not supported"):
         sql(f"ANALYZE TABLE txn.{table} COMPUTE STATISTICS")
-    with pytest.raises(Exception, match="RENAME COLUMN is not possible in catalog txn"):
+    with pytest.raises(Exception, match="RENAME COLUMN id is not possible in catalog txn"):
         sql(f"ALTER TABLE txn.{table} RENAME COLUMN id TO it")
     (file,) = client.snapshot().files(table).files
     path = Path(file.path.removeprefix("file://"))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from tests.spark.sql.plan_metrics import metrics
+from tests.spark.sql.plan_metrics import metrics, shown
+from tests.support import wait_until
 from txnclient import Client
 from txnclient.formats import arrow
 from txnclient.read import filtered
@@ -82,6 +83,15 @@ def test_files_without_rows_that_are_wanted_are_skipped(
     frame = sql(f"SELECT id, v FROM txn.{table} WHERE {where}")
     assert len(frame.collect()) == count
     assert metrics(frame) == [{"filesRead": files, "filesSkipped": FILES - files, "rowsDeleted": 0}]
+
+
+def test_sparks_ui_tells_how_many_files_were_skipped(spark: SparkSession, sql: Sql, table: str) -> None:
+    """It looks for the classes of metrics in the driver's class loader: of a jar that was added to a session it found
+    none, and each statement left that in the driver's log.
+    """
+    sql(f"SELECT id FROM txn.{table} WHERE month = 2").collect()
+    told = {"files read": "3", "files skipped": "9", "deleted rows in files read": "0", "number of output rows": "30"}
+    wait_until(lambda: shown(spark) == [told], "the statement's numbers are added up", 60)
 
 
 def test_fractions_are_compared_as_the_doubles_that_they_are(sql: Sql, new_table: NewTable) -> None:

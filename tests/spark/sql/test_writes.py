@@ -68,6 +68,20 @@ REPLACED = """SELECT 1L AS id, 'it\\'s \\\\ ${x}' AS t, 1.25BD AS n, 0.5D AS d, 
     UNION ALL SELECT 2L, '%', NULL, double('NaN'), NULL, TIMESTAMP'2024-10-27 00:30:00+00:00', false, NULL"""
 
 
+def test_a_table_without_partitions_is_one(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
+    """A session that overwrites partitions where there are some could not overwrite other tables at all."""
+    table = new_table("id bigint")
+    client.write(pa.table({"id": [1]}), table)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        sql(f"INSERT OVERWRITE txn.{table} SELECT id + 1 FROM txn.{table}")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert there(client, table) == [(2,)]
+    spark.range(5, 7).writeTo(f"txn.{table}").overwritePartitions()
+    assert there(client, table) == [(5,), (6,)]
+
+
 def test_rows_are_replaced_where_a_condition_holds(
     spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
 ) -> None:
@@ -226,6 +240,27 @@ OF_ALL_TYPES = """SELECT true AS bool, 1Y AS t, 2S AS s, 3 AS i, 4L AS l, 0.5F A
     'ü' AS c, X'00FF' AS b, DATE'1500-01-01' AS day, TIMESTAMP'1500-01-01 12:00:00' AS at,
     TIMESTAMP_NTZ'2024-01-01 00:00:00.123456' AS ntz, array(1, null) AS a, map('k', array(2)) AS m,
     named_struct('x y', 1, 'z', CAST(null AS string)) AS st"""
+
+
+def test_options_are_refused_and_not_passed_over(spark: SparkSession, client: Client, new_table: NewTable) -> None:
+    """Other lakes' tables take some that say which rows go: an overwrite that passed over these took all."""
+    table = new_table("id bigint")
+    client.write(pa.table({"id": [1, 2]}), table)
+    three = spark.range(3, 4)
+    for write, option in (
+        (
+            lambda: three.write.mode("overwrite").option("replaceWhere", "id = 2").saveAsTable(f"txn.{table}"),
+            "replaceWhere",
+        ),
+        (lambda: three.writeTo(f"txn.{table}").option("mergeSchema", "true").append(), "mergeSchema"),
+        (lambda: spark.read.option("snapshot-id", "5").table(f"txn.{table}").collect(), "snapshot-id"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"option {option}: there is none for txn.{table}"):
+            write()
+    assert there(client, table) == [(1,), (2,)]
+    assert is_nothing_open(client)
+    at = client.last_commit()
+    assert spark.read.option("versionAsOf", at).table(f"txn.{table}").count() == 2
 
 
 @pytest.mark.parametrize("statement", ["TRUNCATE TABLE", "DELETE FROM"])

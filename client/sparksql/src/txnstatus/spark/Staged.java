@@ -48,6 +48,7 @@ final class Staged implements StagedTable, SupportsWrite {
   @Override public Set<TableCapability> capabilities() { return table.capabilities(); }
 
   @Override public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    Options.checkOfWrite(info.options(), table.name());
     isWritten = true;
     return new TxnWrite.Builder(table) {
       @Override public Write build() {

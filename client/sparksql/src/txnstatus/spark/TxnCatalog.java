@@ -69,8 +69,8 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       JsonNode answer = bridge.call("load", Bridge.request().put("table", table).put("seen", seen.id));
       return new TxnTable(name, table, answer, seen, bridge);
     } catch (PythonError e) {
-      if (e.is("NOT_FOUND")) throw new NoSuchTableException(id);
-      throw e;
+      if (e.is("NOT_FOUND") && at.isEmpty()) throw new NoSuchTableException(id);
+      throw e; // of a time that somebody chose it says since when there is the table
     }
   }
 
@@ -96,7 +96,7 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       if (each instanceof TableChange.SetProperty set) properties.put(set.property(), set.value());
       else if (each instanceof TableChange.RemoveProperty unset) properties.putNull(unset.property());
       else if (!(each instanceof TableChange.ColumnChange change && tell(change, columns)))
-        throw refused("ALTER TABLE ... " + each.getClass().getSimpleName().replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT));
+        throw refused("ALTER TABLE ... " + said(each));
     }
     try {
       bridge.call("alter", request);
@@ -105,6 +105,21 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       throw e;
     }
     return loadTable(id);
+  }
+
+  /** As a statement says it. */
+  private static String said(TableChange change) {
+    if (!(change instanceof TableChange.ColumnChange of)) {
+      return change.getClass().getSimpleName().replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT);
+    }
+    String column = String.join(".", of.fieldNames());
+    if (change instanceof TableChange.AddColumn add) return "ADD COLUMN " + column + (add.defaultValue() == null ? "" : " ... DEFAULT");
+    if (change instanceof TableChange.DeleteColumn) return "DROP COLUMN " + column;
+    if (change instanceof TableChange.RenameColumn) return "RENAME COLUMN " + column;
+    if (change instanceof TableChange.UpdateColumnType) return "ALTER COLUMN " + column + " TYPE";
+    if (change instanceof TableChange.UpdateColumnDefaultValue) return "ALTER COLUMN " + column + " ... DEFAULT";
+    if (change instanceof TableChange.UpdateColumnNullability to) return "ALTER COLUMN " + column + (to.nullable() ? " DROP" : " SET") + " NOT NULL";
+    return "ALTER COLUMN " + column;
   }
 
   /** Whether it is a change of a whole column that there is; then it is told. */

@@ -119,8 +119,15 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     };
   }
 
-  @Override public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new TxnScan.Builder(this); }
-  @Override public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new TxnWrite.Builder(this); }
+  @Override public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    Options.checkOfRead(options, name);
+    return new TxnScan.Builder(this);
+  }
+
+  @Override public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    Options.checkOfWrite(info.options(), name);
+    return new TxnWrite.Builder(this);
+  }
 
   @Override public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
     return () -> new RowChanges(this, info.command());

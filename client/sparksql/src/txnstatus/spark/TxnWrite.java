@@ -78,7 +78,9 @@ final class TxnWrite implements BatchWrite {
       return this;
     }
 
+    /** A table without partitions is one: Spark asks for it by a setting of the session, of whichever table. */
     @Override public WriteBuilder overwriteDynamicPartitions() {
+      if (table.partitionBy().isEmpty()) return truncate();
       mode.put("mode", "overwrite_partitions");
       return this;
     }
