@@ -74,7 +74,8 @@ class HeartbeatSchedule:
     def due(self, now: float) -> Call | None:
         """The next call to make, or None. Its keys come up again only after `answered` or `failed`.
 
-        Whoever would be due soon goes along: handles that began one by one end up in the same call.
+        Whoever would be due within half a period goes along. Two groups of an interval are never further apart than
+        that, so handles that began one by one end up in the same call, and soon.
         """
         first = self.next_due()
         if first is None or first > now:
@@ -88,7 +89,7 @@ class HeartbeatSchedule:
             beat.due = float("inf")
             keys.append(key)
             keepalive = min(keepalive, beat.keepalive)
-            horizon = now + keepalive / 8
+            horizon = now + keepalive / 4
         return Call(tuple(keys), keepalive / 4)
 
     def answered(self, keys: Iterable[int], sent: float, now: float) -> None:
