@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -91,6 +92,39 @@ def together(nodeid: str) -> str:
         rooms = "/".join(path.parent.parts[1:])
         return rooms if shares else "host" if path.stem in HOST else path.stem
     return path.stem if path.stem in APART else nodeid
+
+
+# ---- how many tests are left to campaigns
+
+
+_CAMPAIGNS = pytest.StashKey[int]()
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("campaign"):
+            item.config.stash[_CAMPAIGNS] = item.config.stash.get(_CAMPAIGNS, 0) + 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that runs tests beside others tells the one that started it."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["campaigns"] = session.config.stash.get(_CAMPAIGNS, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Each has left out the same; one that has died tells nothing."""
+    known = node.config.stash.get(_CAMPAIGNS, 0)
+    node.config.stash[_CAMPAIGNS] = max(known, getattr(node, "workeroutput", {}).get("campaigns", 0))
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    if campaigns := config.stash.get(_CAMPAIGNS, 0):
+        terminalreporter.write_line(f"{campaigns} tests of campaigns")
+
+
+# ---- side by side
 
 
 class Together(LoadScopeScheduling):

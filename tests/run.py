@@ -21,14 +21,14 @@ from typing import IO
 WORKERS = 4
 """Tests at a time on two cores: nodes, and deadlines, are waited for more than they work (see `tests/conftest.py`)."""
 CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
-COUNT_CAMPAIGNS = ["pytest", "-m", "campaign", "--collect-only", "-q", "-p", "no:cacheprovider"]
 ALWAYS = ["--durations", "20"]
 RULES = ("tests/test_layering.py", "tests/test_tidy.py", "tests/test_proto.py", "tests/test_docs.py")
 BROKEN_FROM_AFAR = ("tests/unit/process", "tests/badinput/test_decoders.py", "tests/sim/test_determinism.py")
 """What changes of other rooms break."""
 UNIT = Path("tests/unit")
 _SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+ (.*)")
-_COLLECTED = re.compile(rb"(\d+)/\d+ tests collected")
+_CAMPAIGNS = re.compile(r"(\d+) tests of campaigns$")
+"""What `tests/conftest.py` says at the end."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,25 +36,23 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [argument for argument in arguments if argument not in ("--campaign", "--quick")]
     if quick:
         chosen = [*RULES, *BROKEN_FROM_AFAR, *_changed_rooms(), *chosen]
-    skipped: Counter[str] = Counter()
+    left: Counter[str] = Counter()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would each compile all they import
     if campaign:
         print(f"seed {os.environ.get('TXN_SEED', '1')}", flush=True)
-    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as counted:
+    with tempfile.TemporaryFile() as told:
         checks = [] if campaign else [_start(command, told) for command in CHECKS]
-        count = _start([*COUNT_CAMPAIGNS, *(each for each in chosen if not each.startswith("-q"))], counted)
-        passed = _tests("campaign" if campaign else "not campaign", chosen, skipped)
+        passed = _tests("campaign" if campaign else "not campaign", chosen, left)
         failed = [" ".join(check.args[2:]) for check in checks if check.wait()]
         print(_read(told))
-        count.wait()
-        campaigns = _COLLECTED.search(_read(counted).encode())
     if not passed:
         failed.append("tests")
-    left_out = [f"{number} skipped: {reason}" for reason, number in skipped.most_common()]
+    campaigns = left.pop("campaigns", 0)
+    left_out = [f"{number} skipped: {reason}" for reason, number in left.most_common()]
     if left_out:
         left_out.append("what can be installed for these, `.ci/run` as root installs")
-    if campaigns and not campaign:
-        left_out.insert(0, f"{int(campaigns[1])} tests of campaigns: make nightly")
+    if campaigns:
+        left_out.insert(0, f"{campaigns} tests of campaigns: make nightly")
     if failed:
         print("FAILED:", "; ".join(failed))
     print("Left out:", "; ".join(left_out) or "nothing")
@@ -78,15 +76,17 @@ def _read(told: IO[bytes]) -> str:
     return told.read().decode(errors="replace")
 
 
-def _tests(which: str, chosen: Sequence[str], skipped: Counter[str]) -> bool:
-    """Whether there were any, and all passed; what pytest says is shown as it comes."""
+def _tests(which: str, chosen: Sequence[str], left: Counter[str]) -> bool:
+    """Whether there were any, and all passed; what pytest says is shown as it comes, what it left out is counted."""
     command = [sys.executable, "-m", "pytest", "-m", which, "-n", str(WORKERS), *ALWAYS, *chosen]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as running:
         assert running.stdout is not None
         for line in running.stdout:
             print(line, end="", flush=True)
             if found := _SKIPPED.match(line):
-                skipped[found[2]] += int(found[1])
+                left[found[2]] += int(found[1])
+            elif found := _CAMPAIGNS.match(line):
+                left["campaigns"] = int(found[1])
     return running.returncode == 0
 
 

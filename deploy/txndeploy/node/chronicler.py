@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.cluster_map import shard_of_table_id
@@ -20,12 +21,12 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.foreign import foreign_name
 from txnstatus.lake import timeline
-from txnstatus.lake.timeline import Past, TableChange
+from txnstatus.lake.timeline import Chapter
 from txnstatus.limits import MAX_LISTED
 from txnstatus.proto import timeline_pb2 as pb
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import micros_at, time_of
+from txnstatus.types import TxnId, micros_at
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,15 @@ PASS_SECONDS = 1.0
 FILE_SECONDS = 60.0
 """Time after which what has ended is written down; a quarter of the retention, where that is shorter."""
 FILE_RECORDS = 5_000
-"""Transactions that are written down before that time."""
+"""Transactions that are written down before that time, and the most that one file has."""
 TAKEN_OVER = 4 * FILE_RECORDS
 """The last ones, which a new leader writes down once more: more may have ended until the former one's next look."""
 COUNT_SECONDS = 5.0
-Counts = Mapping[tuple[str, int], pb.CommitCount]
+SLICE = 250
+"""Transactions that one turn of the loop looks at: others wait for less than a millisecond."""
+Counts = dict[tuple[str, int], pb.CommitCount]
 """Table id and transaction → what it did there."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -91,29 +95,41 @@ class Chronicler:
             if not fresh:
                 place.since = now
             return
-        records = table.latest_ended(fresh)
-        number = table.first_txn_id // self._client.cluster.state.range_span
+        ids = table.latest_ended(fresh)
         try:
-            if records:
-                counts, loop = await self._counts(records), asyncio.get_running_loop()
-                await loop.run_in_executor(self._blocking, _write, self._warehouse, number, records, counts)
+            while ids:
+                await self._write_down(table, ids[:FILE_RECORDS])
+                ids = ids[FILE_RECORDS:]
         except OSError as error:
             log.warning("what has ended is written down later: %s", error)
-            return
-        place.ended, place.since = ended, now
+        place.ended = ended - len(ids)
+        if not ids:
+            place.since = now
 
-    async def _counts(self, records: Sequence[TxnRecord]) -> Counts:
+    async def _write_down(self, table: TxnStatusTable, ids: Sequence[TxnId]) -> None:
+        """One file of those that are not forgotten by now. Raises OSError."""
+        records = deque([record async for txn_id in _in_turns(ids) if (record := table.find(txn_id))])
+        if not records:
+            return
+        chapter = await _chapter(records, await self._counts(records))
+        number = table.first_txn_id // self._client.cluster.state.range_span
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._blocking, timeline.write, self._warehouse, number, chapter)
+
+    async def _counts(self, records: Iterable[TxnRecord]) -> Counts:
         """What the shards still know; of one that does not answer nothing."""
-        by_shard: defaultdict[int, set[str]] = defaultdict(set)
-        committed = [record for record in records if record.commit_ts]
-        for record in committed:
-            for participant_id, participant in record.participants.items():
-                if foreign_name(participant_id) is None and "." in participant.name:
-                    by_shard[shard_of_table_id(participant_id)].add(participant_id)
-        since = min((record.commit_ts for record in committed), default=0)
-        found: dict[tuple[str, int], pb.CommitCount] = {}
-        for shard, ids in by_shard.items():
-            names = sorted(ids)
+        ids, txn_ids, since = set[str](), set[int](), 0
+        async for record in _in_turns(records):
+            if record.commit_ts:
+                txn_ids.add(record.txn_id)
+                since = min(since or record.commit_ts, record.commit_ts)
+                ids.update(each for each, (_, name, _) in record.participants.items() if "." in name)
+        by_shard: defaultdict[int, list[str]] = defaultdict(list)
+        for table_id in sorted(ids):
+            if foreign_name(table_id) is None:
+                by_shard[shard_of_table_id(table_id)].append(table_id)
+        found: Counts = {}
+        for shard, names in by_shard.items():
             for start in range(0, len(names), MAX_LISTED):
                 asked = pb.CountCommitsRequest(table_ids=names[start : start + MAX_LISTED], since=since)
                 try:
@@ -127,7 +143,9 @@ class Chronicler:
                 except TxnError as error:
                     log.info("what transactions did in shard %d is not counted: %s", shard, error.message)
                     break
-                found.update(((each.table_id, each.txn_id), each) for each in answer.counts)
+                async for each in _in_turns(answer.counts):
+                    if each.txn_id in txn_ids:
+                        found[each.table_id, each.txn_id] = each
         return found
 
     async def list_timeline(self, request: pb.ListTimelineRequest) -> pb.ListTimelineResponse:
@@ -149,31 +167,39 @@ def _name(uri: str) -> str:
     return uri.rpartition("/")[2]
 
 
-def _write(warehouse: str, number: int, records: Sequence[TxnRecord], counts: Counts) -> None:
-    """Raises OSError."""
-    timeline.write(warehouse, number, [_past(record, counts) for record in records])
+async def _in_turns(many: Iterable[T]) -> AsyncIterator[T]:
+    """All of them, between which others have their turns."""
+    for number, each in enumerate(many, 1):
+        yield each
+        if number % SLICE == 0:
+            await asyncio.sleep(0)
 
 
-def _past(record: TxnRecord, counts: Counts) -> Past:
-    tables = [
-        _change(participant_id, participant.name, record, counts)
-        for participant_id, participant in record.participants.items()
-    ]
-    return Past(
-        record.txn_id,
-        record.state.name,
-        record.owner,
-        record.label,
-        time_of(record.begin_micros),
-        time_of(record.last_transition_micros),
-        record.commit_ts,
-        tuple(sorted(tables, key=lambda each: each.table)),
-        *timeline.why(record.cause),
-    )
+def _taken(records: deque[TxnRecord]) -> Iterator[TxnRecord]:
+    while records:
+        yield records.popleft()
 
 
-def _change(participant_id: str, name: str, record: TxnRecord, counts: Counts) -> TableChange:
-    found = counts.get((participant_id, record.txn_id))
-    if found is None:
-        return TableChange(name)
-    return TableChange(name, found.added_rows, found.added_files, found.deleted_rows, found.changed_rows)
+async def _chapter(records: deque[TxnRecord], counts: Counts) -> Chapter:
+    """Uses both up, one after the other: to let go of thousands at once takes as long as to look at them."""
+    chapter = Chapter()
+    async for record in _in_turns(_taken(records)):
+        for table_id, participant in sorted(record.participants.items(), key=lambda each: each[1].name):
+            found = counts.pop((table_id, record.txn_id), None)
+            if found is None:
+                chapter.tables.add(participant.name)
+            else:
+                chapter.tables.add(
+                    participant.name, found.added_rows, found.added_files, found.deleted_rows, found.changed_rows
+                )
+        chapter.add(
+            record.txn_id,
+            record.state.name,
+            record.owner,
+            record.label,
+            record.begin_micros,
+            record.last_transition_micros,
+            record.commit_ts,
+            record.cause,
+        )
+    return chapter

@@ -19,7 +19,6 @@ from txnstatus.lake import timeline
 from txnstatus.proto import timeline_pb2 as pb
 from txnstatus.status import commands as cmd
 from txnstatus.status.machine import StatusMachine
-from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import HybridClock, Participant, ParticipantId, Timestamp, TxnId
 
@@ -47,8 +46,8 @@ class World:
         if not self.answers:
             raise Unavailable("nobody leads")
         found = pb.CountCommitsResponse()
-        for record in self.table.latest_ended(1_000):
-            found.counts.add(table_id=request.table_ids[0], txn_id=record.txn_id, added_rows=record.txn_id + 10)
+        for txn_id in self.table.latest_ended(1_000):
+            found.counts.add(table_id=request.table_ids[0], txn_id=txn_id, added_rows=txn_id + 10)
         return found
 
     def end(self, count: int = 1) -> list[TxnId]:
@@ -152,7 +151,8 @@ def test_a_state_that_is_restored_loses_nothing(tmp_path: Path) -> None:
 
     async def play(world: World) -> None:
         world.end(3)
-        world.table.apply(cmd.Forget(world.table.latest_ended(1)[0].last_transition_micros))
+        (last,) = world.table.latest_ended(1)
+        world.table.apply(cmd.Forget(world.table.get(last).last_transition_micros))
         await world.chronicler.run_once()
         restored = StatusMachine(TxnStatusTable(0, 1_000_000), HybridClock(lambda: 0))
         restoring = restored.restoring()
@@ -167,9 +167,38 @@ def test_a_state_that_is_restored_loses_nothing(tmp_path: Path) -> None:
     assert played(tmp_path, play).written() == [[2], [2, 3]]
 
 
-def test_records_come_in_the_order_in_which_they_ended(tmp_path: Path) -> None:
+def test_those_that_ended_come_in_the_order_in_which_they_did(tmp_path: Path) -> None:
     world = World(tmp_path, 0)
     ids = world.end(3)
-    records: list[TxnRecord] = world.table.latest_ended(2)
-    assert [each.txn_id for each in records] == ids[1:]
+    assert world.table.latest_ended(2) == ids[1:]
     assert world.table.ended_count == 3
+
+
+def test_others_have_their_turns_while_much_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two of them no more transactions are looked at than one slice has, in either pass."""
+    monkeypatch.setattr(chronicler, "SLICE", 10)
+    found, most = 0, 0
+
+    async def play(world: World) -> None:
+        nonlocal found, most
+        world.end(100)
+        find, add = world.table.find, timeline.Chapter.add
+
+        def counted(of: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any) -> Any:
+                nonlocal found
+                found += 1
+                return of(*args)
+
+            return call
+
+        monkeypatch.setattr(world.table, "find", counted(find))
+        monkeypatch.setattr(timeline.Chapter, "add", counted(add))
+        writing = asyncio.ensure_future(world.chronicler.run_once())
+        while not writing.done():
+            found = 0
+            await asyncio.sleep(0)
+            most = max(most, found)
+
+    assert len(played(tmp_path, play).written()[0]) == 100
+    assert most == 10

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from txnstatus.lake import timeline
-from txnstatus.lake.timeline import Past, TableChange
+from txnstatus.lake.timeline import Chapter, Past, TableChange
+from txnstatus.types import AbortCause, AbortCode, TxnId
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 DONE = Past(
@@ -38,24 +40,52 @@ LOST = replace(
     winner=7,
     conflicts=("air.flights",),
 )
+OTHER = replace(DONE, txn_id=9, tables=(TableChange("air.flights", 1, 1, 0, 0),))
 
 
 def micros(at: datetime) -> int:
     return int(at.timestamp() * 1e6)
 
 
+def write(warehouse: str, past: Sequence[Past], range_number: int = 0) -> str:
+    chapter = Chapter()
+    for each in past:
+        for change in each.tables:
+            chapter.tables.add(*astuple(change))
+        cause = None
+        if each.abort_code:
+            winner = None if each.winner is None else TxnId(each.winner)
+            code = AbortCode[each.abort_code]
+            cause = AbortCause(code, each.abort_reason, each.aborted_by, winner, each.conflicts)
+        chapter.add(
+            each.txn_id,
+            each.state,
+            each.owner,
+            each.label,
+            micros(each.began),
+            micros(each.ended),
+            each.commit_timestamp,
+            cause,
+        )
+    return timeline.write(warehouse, range_number, chapter)
+
+
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
     warehouse = tmp_path.as_uri()
     assert timeline.files(warehouse, 0, 1 << 62) == []
-    written = [timeline.write(warehouse, 0, [each]) for each in (DONE, LOST)]
+    written = [write(warehouse, [each]) for each in (DONE, LOST)]
     assert timeline.files(warehouse, 0, 1 << 62) == written
     assert timeline.read(written) == [DONE, LOST]
 
 
+def test_each_of_a_file_has_what_it_did_itself(tmp_path: Path) -> None:
+    assert timeline.read([write(tmp_path.as_uri(), [DONE, OTHER, LOST])]) == [DONE, LOST, OTHER]
+
+
 def test_only_files_of_the_time_are_listed(tmp_path: Path) -> None:
     warehouse = tmp_path.as_uri()
-    first, second = (timeline.write(warehouse, 0, [each]) for each in (DONE, LOST))
-    both = timeline.write(warehouse, 1, [DONE, LOST])
+    first, second = (write(warehouse, [each]) for each in (DONE, LOST))
+    both = write(warehouse, [DONE, LOST], 1)
     for since, until, expected in (
         (NOON, NOON + timedelta(hours=1), {first, both}),
         (NOON + timedelta(seconds=2), NOON + timedelta(days=2), {second, both}),
@@ -67,13 +97,13 @@ def test_only_files_of_the_time_are_listed(tmp_path: Path) -> None:
 
 def test_of_two_the_one_that_knows_more_is_told(tmp_path: Path) -> None:
     warehouse, less = tmp_path.as_uri(), replace(DONE, tables=(TableChange("air.flights"), TableChange("air")))
-    written = [timeline.write(warehouse, 0, [each]) for each in (less, DONE, less)]
+    written = [write(warehouse, [each]) for each in (less, DONE, less)]
     assert timeline.read(written) == timeline.read(reversed(written)) == [DONE]
 
 
 def test_what_was_not_finished_is_not_listed(tmp_path: Path) -> None:
     warehouse = tmp_path.as_uri()
-    uri = timeline.write(warehouse, 0, [DONE])
+    uri = write(warehouse, [DONE])
     path = Path(uri.removeprefix("file://"))
     path.rename(path.with_name(f".{path.name}"))
     path.with_name("something else").write_text("x")

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.unit.harness.shards import committed, new_shard, table_of
-from txnparticipant.shard.counting import Count, counts
+from txnparticipant.shard.counting import Count, Tally, parts
+from txnparticipant.shard.table import TableState
 from txnstatus.types import Timestamp, TxnId
+
+
+def counts(table: TableState, since: int) -> Mapping[TxnId, Count]:
+    tally = Tally()
+    for part in parts(table, Timestamp(since)):
+        tally.add(part)
+    return tally.counts
 
 
 def test_writes_of_a_time_are_counted() -> None:
@@ -13,6 +23,6 @@ def test_writes_of_a_time_are_counted() -> None:
         committed(shard, number, f"write00{number}", 100 * number, overwrite=number == 3)
     one = Count(added_rows=10, added_files=1)
     table = table_of(shard)
-    assert counts(table, Timestamp(0)) == {TxnId(number): one for number in (1, 2, 3)}
-    assert counts(table, Timestamp(200)) == {TxnId(number): one for number in (2, 3)}
-    assert counts(table, Timestamp(301)) == {}
+    assert counts(table, 0) == {TxnId(number): one for number in (1, 2, 3)}
+    assert counts(table, 200) == {TxnId(number): one for number in (2, 3)}
+    assert counts(table, 301) == {}

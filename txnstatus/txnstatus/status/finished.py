@@ -58,7 +58,6 @@ class Finished:
         """All records, in the order in which they finished."""
         return tuple(self._encoded.values())
 
-    def latest(self, count: int) -> list[TxnRecord]:
-        """The records of those that finished last."""
-        ids = itertools.islice(reversed(self._order), count)
-        return [record for txn_id in ids if (record := self.find(txn_id))]
+    def latest(self, count: int) -> list[TxnId]:
+        """Transactions that finished last, so many, the last one first."""
+        return list(itertools.islice(reversed(self._order), count))

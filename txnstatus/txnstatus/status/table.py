@@ -255,8 +255,8 @@ class TxnStatusTable:
         """How many have ended: it grows, until the state is restored from a snapshot, which knows of those it keeps."""
         return self._finished.gone + len(self._finished)
 
-    def latest_ended(self, count: int) -> list[TxnRecord]:
-        """The records of so many that ended last, in the order in which they did, as far as they are kept."""
+    def latest_ended(self, count: int) -> list[TxnId]:
+        """Transactions that ended last, so many, in the order in which they did, as far as they are kept."""
         return self._finished.latest(count)[::-1]
 
     def ids(self, below: int = 0, states: Collection[TxnState] = ()) -> Sequence[int]:
@@ -378,7 +378,7 @@ class TxnStatusTable:
     def _check(self) -> None:
         assert self.first_txn_id <= self._next_txn_id <= self.end_txn_id, "ids outside the range"
         # What has finished does not change, so it is enough to look at it while it is among the latest.
-        records = (*self._unfinished.values(), *self._finished.latest(CHECKED))
+        records = (*self._unfinished.values(), *map(self.get, self._finished.latest(CHECKED)))
         for record in records:
             txn_id = record.txn_id
             assert self.oldest_kept <= txn_id < self._next_txn_id, f"{txn_id} was never given out"
