@@ -113,6 +113,28 @@ def test_fractions_are_compared_as_the_doubles_that_they_are(sql: Sql, new_table
     assert rows(sql(f"SELECT count(*) FROM txn.{table}")) == [(2,)]
 
 
+def test_fractions_that_parquet_compares_otherwise_are_found(sql: Sql, client: Client, new_table: NewTable) -> None:
+    """A NaN is in no range that pyarrow writes, and a dictionary holds -0.0 for another value than 0.0."""
+    table = new_table("id bigint, x double, f float")
+    for first, values in ((1, [5.0, float("nan")]), (3, [-0.0, -0.0]), (5, [0.0, 0.0])):
+        ids = pa.array([first, first + 1], pa.int64())
+        client.write(pa.table({"id": ids, "x": values, "f": pa.array(values, pa.float32())}), table)
+    for column, kind in (("x", "double"), ("f", "float")):
+        for where, expected in (
+            (f"{column} > 5", [2]),
+            (f"{column} <> 5 AND id < 3", [2]),
+            (f"{column} = {kind}('NaN')", [2]),
+            (f"{column} IN (0, 7)", [3, 4, 5, 6]),
+            (f"{column} >= 0 AND {column} < 5", [3, 4, 5, 6]),
+            (f"{column} <= {kind}('-0.0')", [3, 4, 5, 6]),
+        ):
+            assert rows(sql(f"SELECT id FROM txn.{table} WHERE {where} ORDER BY id")) == [(id_,) for id_ in expected], (
+                where
+            )
+    sql(f"DELETE FROM txn.{table} WHERE x > 5 OR f = 0")
+    assert rows(sql(f"SELECT id FROM txn.{table}")) == [(1,)]
+
+
 @pytest.mark.parametrize("java8", ["false", "true"])
 def test_days_that_the_julian_calendar_has_not_are_found(
     spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, java8: str

@@ -56,6 +56,32 @@ record Pushed(StructType rows) {
 
   Filter[] filters(Predicate... all) { return Arrays.stream(all).map(this::filter).filter(Objects::nonNull).toArray(Filter[]::new); }
 
+  /**
+   * Whether Parquet leaves out no row for which the filter holds. Of fractions it may: its ranges have no NaN where pyarrow has
+   * written them, and its dictionaries take -0.0 for another value than 0.0.
+   */
+  boolean isSafeInParquet(Filter filter) {
+    if (filter instanceof And both) return isSafeInParquet(both.left()) && isSafeInParquet(both.right());
+    if (filter instanceof Or either) return isSafeInParquet(either.left()) && isSafeInParquet(either.right());
+    if (filter instanceof IsNull || filter instanceof IsNotNull || Arrays.stream(filter.references()).noneMatch(this::isFraction)) return true;
+    if (filter instanceof EqualTo is) return isOne(is.value());
+    if (filter instanceof EqualNullSafe is) return isOne(is.value());
+    if (filter instanceof LessThan is) return isOne(is.value());
+    if (filter instanceof LessThanOrEqual is) return isOne(is.value());
+    return filter instanceof In in && Arrays.stream(in.values()).allMatch(Pushed::isOne); // others may hold for a NaN
+  }
+
+  private boolean isFraction(String attribute) {
+    String column = Filters.column(attribute);
+    DataType type = column == null || rows.getFieldIndex(column).isEmpty() ? null : rows.apply(column).dataType();
+    return DataTypes.FloatType.equals(type) || DataTypes.DoubleType.equals(type);
+  }
+
+  /** Whether a fraction that is equal to it has its bits. */
+  private static boolean isOne(Object value) {
+    return !(value instanceof Number fraction) || (fraction.doubleValue() != 0 && !Double.isNaN(fraction.doubleValue()));
+  }
+
   private Filter both(Expression[] of, BinaryOperator<Filter> as) {
     if (!(of[0] instanceof Predicate left && of[1] instanceof Predicate right)) return null;
     Filter[] found = filters(left, right);

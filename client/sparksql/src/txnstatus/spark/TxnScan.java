@@ -229,10 +229,11 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
       StructType read = new StructType();
       for (StructField each : wanted.fields()) if (!isPlace(each)) read = read.add(each);
       boolean isNumbered = told().get("dead").asLong() > 0 || Arrays.stream(wanted.fields()).anyMatch(this::isNumber);
+      Filter[] skipping = Arrays.stream(filters).filter(new Pushed(table.rows)::isSafeInParquet).toArray(Filter[]::new);
       // What leaves out pages of nothing but nulls is worth less than that rows can be counted.
-      boolean isCounted = isNumbered && Arrays.stream(filters).allMatch(IsNotNull.class::isInstance);
+      boolean isCounted = isNumbered && Arrays.stream(skipping).allMatch(IsNotNull.class::isInstance);
       if (isNumbered && !isCounted) read = read.add(ROW_INDEX, DataTypes.LongType, true);
-      readers = new TxnReaders(parquet(read, isCounted ? new Filter[0] : filters), read, wanted,
+      readers = new TxnReaders(parquet(read, isCounted ? new Filter[0] : skipping), read, wanted,
           isCounted ? Numbered.BY_COUNT : isNumbered ? Numbered.BY_READER : Numbered.NOT, sought);
     }
     return readers;
