@@ -9,6 +9,7 @@ from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnclient.sparksql.scopes import Scope
 from txnclient.transaction.blocks import Block
+from txnstatus.errors import IllegalState
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp
 
@@ -50,6 +51,19 @@ class Seen:
             self.scope.require()
         else:
             self._snapshot.require(table)
+
+    def require_last(self, table: str) -> None:
+        """Raises IllegalState where the transaction has written to the table since it was loaded, as statements of
+        other threads do: what was found in it may have been changed since.
+        """
+        if not isinstance(self.scope, Block):
+            return  # a transaction of its own writes once
+        if self._snapshot.scan(table).own_writes != self._loaded[table].own_writes:
+            raise IllegalState(
+                f"another statement of {self.scope!r} has written to {table} since this one has read it",
+                txn_id=self.scope.txn.handle.id,
+                hint="run one after the other what writes to the same table, unless all of it adds rows",
+            )
 
     def explained(self, table: str) -> AbstractContextManager[None]:
         return self._snapshot.explained(table)

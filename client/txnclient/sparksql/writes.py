@@ -91,6 +91,8 @@ class Writes:
 
     def _done(self, found: _Write, files: Sequence[DataFile], told: Request | None) -> RowsAffected:
         opened = found.opened
+        if found.statement is not None or found.mode != "append":
+            found.seen.require_last(opened.table)
         if found.statement is None:
             found.txn.add_written(opened, files, cast(Mode, found.mode), found.partition, self._spark)
             return RowsAffected(inserted=sum(file.rows for file in files))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from tests.spark.sql.looking import found, ids, there
 from tests.support import connect, fast_cluster, wait_until
 from txnclient import Client
 from txnclient.sparksql import attach, detach
+from txnclient.transaction.blocks import Block
+from txnclient.transaction.statements import Statements
+from txnclient.write.files import Opened
 from txnstatus.errors import Conflict, IllegalState
 from txnstatus.types import TxnState
 
@@ -203,6 +207,39 @@ def test_other_sessions_go_on_and_other_threads_come_in(
         assert there(client, table) == [1, 2]
     finally:
         detach(session, name="other")
+
+
+def test_what_a_statement_has_found_is_not_changed_by_one_of_another_thread(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would replace the same rows, which would be there twice then."""
+    ending, beside = Block.ending, list[str]()
+
+    def late(self: Block, txn: Statements, opened: Opened) -> AbstractContextManager[None]:
+        if beside:
+            thread = threading.Thread(target=sql, args=[beside.pop()])
+            thread.start()
+            thread.join(120)
+        return ending(self, txn, opened)
+
+    monkeypatch.setattr(Block, "ending", late)
+    for key in ([], ["id"]):
+        table = new_table("id bigint, v bigint", primary_key=key)
+        client.write(pa.table({"id": [1, 2], "v": [1, 2]}), table)
+        with client.transaction() as txn, txn.spark(spark):
+            txn.savepoint("before")
+            for statement in (
+                f"UPDATE txn.{table} SET v = v + 10",
+                f"INSERT OVERWRITE txn.{table} SELECT id, v + 10 FROM txn.{table}",
+                f"INSERT INTO txn.{table} REPLACE WHERE v < 9 SELECT id, v + 10 FROM txn.{table}",
+            ):
+                beside.append(f"UPDATE txn.{table} SET v = v + 100")
+                with pytest.raises(IllegalState, match=f"another statement of transaction .* has written to {table}"):
+                    sql(statement)
+                txn.rollback_to("before")
+            beside.append(f"INSERT INTO txn.{table} VALUES (3, 3)")
+            sql(f"INSERT INTO txn.{table} VALUES (4, 4)")
+        assert pairs(client, table) == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
 def test_a_statement_that_still_writes_as_the_block_ends(
