@@ -27,7 +27,7 @@ nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from 
 	$(if $(PYTEST_ARGS),,$(BIN)/python -m tests.minors)
 
 minors: $(STAMP) ## the tests of Spark's SQL with Spark 4.0, 4.1 and 4.2, each in an environment of its own; MINORS="4.0"
-	$(BIN)/python -m tests.minors $(if $(MINORS),$(MINORS) --) $(PYTEST_ARGS)
+	$(BIN)/python -m tests.minors $(MINORS) -- $(PYTEST_ARGS)
 
 soak: $(STAMP)   ## all faults mixed, under load, for SECONDS (600), drawn from SEED (1)
 	TXN_SOAK_SECONDS=$(or $(SECONDS),600) TXN_SEED=$(or $(SEED),1) \

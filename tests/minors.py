@@ -1,6 +1,6 @@
 """The tests of Spark's SQL with the supported minor releases of Spark other than that which all tests run with.
 
-python -m tests.minors [4.0 4.1 ... --] [pytest's arguments]
+python -m tests.minors [4.0 4.1 ...] [--] [pytest's arguments]
 
 Each has an environment of its own below .venv: its PySpark, and for all else what the environment of all tests has.
 It fails where any release cannot be had, or any test with it fails.
@@ -8,6 +8,7 @@ It fails where any release cannot be had, or any test with it fails.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -20,11 +21,19 @@ HOME = Path(sys.prefix) / "minors"
 
 
 def main(arguments: Sequence[str]) -> int:
-    split = arguments.index("--") if "--" in arguments else 0
-    minors = arguments[:split] or MINORS
-    failed = [minor for minor in minors if not passes(minor, arguments[split:][bool(split) :])]
+    minors, chosen = divided(arguments)
+    failed = [minor for minor in minors if not passes(minor, chosen)]
     print("FAILED:" if failed else "Passed:", "Spark", ", ".join(failed or minors))
     return int(bool(failed))
+
+
+def divided(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The releases, which come first, and what is pytest's. Raises SystemExit for a release that is none of MINORS."""
+    count = next((at for at, each in enumerate(arguments) if not re.fullmatch(r"\d+\.\d+", each)), len(arguments))
+    if unknown := [each for each in arguments[:count] if each not in MINORS]:
+        raise SystemExit(f"Spark {unknown[0]}: expected some of {', '.join(MINORS)}")
+    rest = arguments[count:]
+    return arguments[:count] or MINORS, rest[1:] if rest[:1] == ["--"] else rest
 
 
 def passes(minor: str, chosen: Sequence[str]) -> bool:

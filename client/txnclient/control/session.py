@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from txnclient.read import instants
 from txnclient.transaction import blocks
 from txnclient.transaction.blocks import Block, Catalog
 from txnclient.transaction.transaction import Transaction
-from txnstatus.errors import CommitUnknown, IllegalState
+from txnstatus.errors import CommitUnknown, IllegalState, TxnError
 
 
 @dataclass(slots=True)
@@ -96,6 +96,8 @@ class SqlSession:
                 said = f"COMMIT is refused: {error.message}"
                 back = [each.name for each in found.txn.handle.savepoints]
                 hint = f"ROLLBACK TO {back[-1]}, or ROLLBACK" if back else "ROLLBACK"
+                if is_script:
+                    hint = "it is rolled back: a handler took an error of a statement that had begun to write"
                 raise IllegalState(said, txn_id=found.txn.id, hint=hint) from None
             try:
                 with self._left(found):
@@ -118,6 +120,14 @@ class SqlSession:
         with self._lock:
             if self._open is not None and self._open.begun_by == speaker:
                 self._rolled_back(self._open)
+
+    def closed(self, speaker: str) -> None:
+        """The session ends, and statements of it may run on: what was begun in it is aborted, and has them until it is
+        gone, since none of them may be a transaction of its own.
+        """
+        found = self._open  # whoever has the lock may wait for others' locks, for as long as the transaction lives
+        if found is not None and found.begun_by == speaker:
+            found.txn.abort("its session was closed")
 
     def _rolled_back(self, found: _Open) -> Transaction:
         self._open = None
@@ -152,11 +162,21 @@ class SqlSession:
                 self.begin(is_script=True)
 
     def commit_script(self) -> None:
-        """Raises as `commit`."""
+        """Raises as `commit`, and nothing is open then: no statement comes after the script that could end it."""
         with self._lock:
-            if self._joined is None:
+            joined, self._joined = self._joined, None
+            if joined is not None:
+                return
+            try:
                 self.commit(is_script=True)
-            self._joined = None
+            except CommitUnknown:
+                self._open = None
+                raise
+            except IllegalState:
+                if self._open is not None:
+                    with suppress(TxnError):  # it expires
+                        self._rolled_back(self._open)
+                raise
 
     def rollback_script(self) -> None:
         """What it is part of can only be aborted then."""

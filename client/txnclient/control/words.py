@@ -140,14 +140,15 @@ class Words:
         return f"map({', '.join(parts)})"
 
     def read_script(self) -> str:
-        """All up to an END, which is the last word, as a block of Spark's."""
+        """All up to an END, which is the last word, as a block of Spark's, with each word where it is in the text."""
         begin, last = self.ends[self._at - 1], len(self.words) - 1
         if self.words[last].upper() != "END" or last < self._at:
             self._at = len(self.words)
             self._refuse()
         end = "" if last == self._at or self.words[last - 1] == ";" else ";"
         self._at = len(self.words)
-        return f"BEGIN{self.text[begin : self.ends[last - 1]]}{end} END"
+        before = re.sub(r"\S", " ", self.text[: begin - len("BEGIN")])
+        return f"{before}BEGIN{self.text[begin : self.ends[last - 1]]}{end} END"
 
     def _next(self) -> str:
         if self.ended:

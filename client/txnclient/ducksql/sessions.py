@@ -199,7 +199,7 @@ class DuckSession(Staying):
         """BEGIN ATOMIC: of Spark's scripting there are statements alone, no variables and no loops."""
         self.control.begin_script()
         try:
-            rows = self.sql(script.removeprefix("BEGIN").removesuffix("END"), args)
+            rows = self.sql(script.lstrip().removeprefix("BEGIN").removesuffix("END"), args)
         except BaseException:
             self.control.rollback_script()
             raise

@@ -33,5 +33,6 @@ def answers(session: SqlSession) -> Mapping[str, Callable[[Request], Any]]:
         "describe": lambda request: procedures.described(request["procedure"]),
         "procedure": run,
         "names": names,
+        "closed": lambda request: session.closed(request["session"]),
         "bye": lambda request: session.gone(request["session"]),
     }

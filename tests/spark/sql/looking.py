@@ -1,15 +1,19 @@
-"""Rows of tables with a column `id`: what a statement finds, what others see, and what is written."""
+"""Rows of tables with a column `id`: what a statement names and finds, what others see, and what is written."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyspark
 
 from txnclient import Client
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+WANTS_ALL_COLUMNS = pyspark.__version__ < "4.1"
+"""Whether an INSERT names every column: Spark puts NULL for those that are left out since then."""
 
 
 def there(client: Client, table: str) -> list[int]:

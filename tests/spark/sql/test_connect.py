@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 NewTable = Callable[..., str]
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 START_SECONDS = 600.0
+IDLE_SECONDS = 60
+"""The time without a call after which the server closes a session."""
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]
 
 
@@ -35,6 +40,8 @@ def server(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> I
         "spark.ui.enabled=false",
         f"spark.connect.grpc.binding.port={port}",
         "spark.connect.grpc.binding.address=127.0.0.1",
+        f"spark.connect.session.manager.defaultSessionTimeout={IDLE_SECONDS}s",
+        "spark.connect.session.manager.maintenanceInterval=1s",
     )
     words = [word for setting in settings for word in ("--conf", setting)]
     command = [str(HOME / "bin" / "spark-submit"), "--class", SERVER, "--master", "local[1]", *words]
@@ -125,3 +132,52 @@ def test_what_a_session_of_connect_cannot_have_is_named(
         detach(remote, name="elsewhere")
     with pytest.raises(AlreadyExists, match=r"spark\.sql\.catalog\.txn is txnstatus\.spark\.TxnCatalog"):
         attach(remote, client)
+
+
+def test_a_session_that_is_closed_within_a_transaction(server: str, client: Client, new_table: NewTable) -> None:
+    """Others need not wait for the server to collect its memory."""
+    connect = pytest.importorskip("pyspark.sql.connect.session", reason="pyspark[connect]")
+    table, session = new_table("id bigint"), connect.SparkSession.builder.remote(server).create()
+    for begin in ("BEGIN", "COMMIT", "BEGIN"):  # what comes later in the session is looked after as well
+        begun = session.sql(begin).collect()[0].txn_id
+    session.sql(f"INSERT INTO txn.{table} VALUES (1)")
+    session.sql(f"LOCK TABLE txn.{table} EXCLUSIVE")
+    assert client.get(begun).state is TxnState.OPEN
+    session.stop()
+    with client.transaction() as txn:
+        txn.lock(table, "X", lock_timeout=30)
+    assert there(client, table) == []
+    summary = client.get(begun)
+    assert summary.state in (TxnState.ABORTED, TxnState.ABORT_IN_PROGRESS)
+    assert summary.cause is not None
+    assert "its session was closed" in summary.cause.message
+
+
+def test_a_client_that_is_killed_within_a_transaction(
+    server: str, client: Client, new_table: NewTable, tmp_path: Path
+) -> None:
+    """Its session is closed as the server's own limit for silent ones has passed."""
+    pytest.importorskip("pyspark.sql.connect.session", reason="pyspark[connect]")
+    table, mark = new_table("id bigint"), tmp_path / "mark"
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from pyspark.sql.connect.session import SparkSession\n"
+        "session = SparkSession.builder.remote(sys.argv[1]).create()\n"
+        "session.sql('BEGIN')\n"
+        "session.sql(f'INSERT INTO txn.{sys.argv[2]} VALUES (1)')\n"
+        "session.sql(f'LOCK TABLE txn.{sys.argv[2]} EXCLUSIVE')\n"
+        "Path(sys.argv[3]).touch()\n"
+        "threading.Event().wait()\n"
+    )
+    with subprocess.Popen([sys.executable, program, server, table, mark]) as killed:
+        try:
+            wait_until(mark.exists, "a client within a transaction", START_SECONDS)
+        finally:
+            killed.kill()
+    (begun,) = client.transactions([TxnState.OPEN])
+    wait_until(lambda: client.get(begun.txn_id).state is not TxnState.OPEN, "it is aborted", IDLE_SECONDS + 60)
+    with client.transaction() as txn:
+        txn.lock(table, "X", lock_timeout=30)
+    assert there(client, table) == []

@@ -71,18 +71,20 @@ def test_a_thrift_server(cluster: LocalCluster, client: Client, new_table: NewTa
     words = [word for setting in settings for word in ("--hiveconf", setting)]
     command = [str(HOME / "bin" / "spark-submit"), "--class", THRIFT_SERVER, "--master", "local[1]", *words]
 
-    def beeline(statements: str) -> str:
-        words = ["-u", f"jdbc:hive2://127.0.0.1:{port}", "-n", "somebody", "--outputformat=csv2", "-e", statements]
-        return subprocess.run(
-            [HOME / "bin" / "beeline", *words],
+    def started(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [HOME / "bin" / "beeline", "-u", f"jdbc:hive2://127.0.0.1:{port}", "-n", "somebody", *words],
             cwd=tmp_path,
             env={**os.environ, "SPARK_HOME": str(HOME)},
             text=True,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=300,
-            check=False,
-        ).stdout
+        )
+
+    def beeline(statements: str) -> str:
+        with started("--outputformat=csv2", "-e", statements) as running:
+            return running.communicate(timeout=300)[0]
 
     with driver(cluster, tmp_path, command) as running:
         wait_until(lambda: listens(port, running), "a Thrift server", 600.0)
@@ -93,6 +95,15 @@ def test_a_thrift_server(cluster: LocalCluster, client: Client, new_table: NewTa
         assert "rows 8" in said.splitlines(), said
         assert "txnstatus.spark.PythonError" in (refused := beeline(f"INSERT INTO txn.{table} VALUES (7)"))
         assert "AlreadyExists: 1 of 1 rows" in refused
+        with started() as killed:
+            assert killed.stdin is not None
+            killed.stdin.write(f"BEGIN;\nINSERT INTO txn.{table} VALUES (3);\nLOCK TABLE txn.{table} EXCLUSIVE;\n")
+            killed.stdin.flush()
+            try:
+                wait_until(lambda: "X" in {each.mode for each in client.locks(table)}, "a client within BEGIN", 300.0)
+            finally:
+                killed.kill()
+        wait_until(lambda: not client.transactions([TxnState.OPEN]), "its transaction is aborted", 60.0)
         running.terminate()
         running.wait(120)
     assert sorted(client.snapshot().to_arrow(table)["id"].to_pylist()) == [1, 7]

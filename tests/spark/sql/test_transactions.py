@@ -279,6 +279,34 @@ def test_a_script_with_an_error_in_its_third_statement_leaves_nothing(
     assert there(client, one) == []
 
 
+def test_what_is_wrong_in_a_script_is_shown_in_the_programs_text(sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    script = f"-- nightly\nBEGIN ATOMIC INSERT INTO txn.{table} VALUES (1);\n  INSERT INTO txn.{table} VALEUS (2);\nEND"
+    with pytest.raises(PySparkException, match=r"PARSE_SYNTAX_ERROR.*near '(2|VALEUS)'.*\(line 3, pos") as refused:
+        sql(script)
+    said = str(refused.value)
+    assert "CALL" not in said
+    assert all(line in said.splitlines() for line in script.splitlines()), said
+    assert not client.transactions([TxnState.OPEN]), "none has begun"
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO") as failed:
+        sql("BEGIN ATOMIC SELECT 1 DIV id FROM VALUES (0L) AS v(id); END").collect()
+    assert "CALL" not in str(failed.value)
+
+
+def test_a_script_whose_handler_takes_the_error_of_a_write_ends_with_it(
+    sql: Sql, client: Client, new_table: NewTable
+) -> None:
+    table = new_table("id bigint")
+    with pytest.raises(IllegalState, match=r"(?s)COMMIT is refused.*a handler took an error"):
+        sql(
+            "BEGIN ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION SELECT 7;"
+            f"INSERT INTO txn.{table} SELECT 1 DIV (id - id) FROM range(2); END"
+        )
+    assert not client.transactions([TxnState.OPEN])
+    sql(f"INSERT INTO txn.{table} VALUES (1)")
+    assert there(client, table) == [1]
+
+
 @pytest.mark.usefixtures("catalog")
 def test_what_spark_says_of_parameters_is_its_message(spark: SparkSession) -> None:
     text = "SELECT * FROM VALUES (1) AS t(a) WHERE a = :p"

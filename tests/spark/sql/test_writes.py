@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyspark
 import pytest
 from pyspark.sql import functions
 
+from tests.spark.sql.looking import WANTS_ALL_COLUMNS
 from tests.support import wait_until
 from txnclient import Client, RowsAffected, Transaction
 from txnclient.sparksql import last_commit
@@ -36,10 +36,6 @@ def there(client: Client, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 def is_nothing_open(client: Client) -> bool:
     return not client.transactions([TxnState.OPEN])
-
-
-WANTS_ALL_COLUMNS = pyspark.__version__ < "4.1"
-"""Whether an INSERT names every column: Spark puts NULL for those that are left out since then."""
 
 
 def test_insert_and_overwrite(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:

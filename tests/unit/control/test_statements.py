@@ -166,10 +166,17 @@ def test_which_catalog_is_meant() -> None:
         ("BEGIN ATOMIC\n  SELECT 1; SELECT 2 -- the last\nEND;", "BEGIN\n  SELECT 1; SELECT 2; END"),
         ("BEGIN ATOMIC SELECT ';'; BEGIN SELECT 2; END END", "BEGIN SELECT ';'; BEGIN SELECT 2; END; END"),
         ("BEGIN ATOMIC END", "BEGIN END"),
+        ("\n-- ü\n\tBegin\n atomic SELECT 1; END", "BEGIN SELECT 1; END"),
     ],
 )
-def test_a_script_is_a_block_of_the_engines_own(text: str, script: str) -> None:
-    assert called(words(text)) == {"call": "CALL `txn`.system.atomic", "script": script}
+def test_a_script_is_a_block_of_the_engines_own_with_its_words_where_they_were(text: str, script: str) -> None:
+    found = called(words(text))
+    assert found is not None
+    assert found["call"] == "CALL `txn`.system.atomic"
+    assert found["script"].lstrip() == script
+    body = text.upper().index("ATOMIC") + len("ATOMIC")
+    assert [each.count("\n", 0, body) for each in (found["script"], text)] == [text.count("\n", 0, body)] * 2
+    assert found["script"][body:].startswith(text[body : text.upper().rindex("END")].partition("--")[0].rstrip("; "))
 
 
 def test_every_statement_calls_a_procedure_that_there_is() -> None:

@@ -32,6 +32,7 @@ final class Bridge {
   /** Of the session: it has one of these for each of its catalogs. */
   private final String session = UUID.randomUUID().toString();
   private final int port;
+  private SessionEnd end;
 
   Bridge(String catalog, CaseInsensitiveStringMap options) {
     this.catalog = catalog;
@@ -68,6 +69,12 @@ final class Bridge {
     JsonNode answer = parse(line);
     if (answer.has("error")) throw new PythonError(answer.get("error"));
     return answer.get("answer");
+  }
+
+  /** From the first transaction on that is begun in the session. */
+  synchronized SessionEnd end() {
+    if (end == null) end = new SessionEnd(this);
+    return end;
   }
 
   /** Calls once nothing refers to the object any more; nobody waits for it. The request must not refer to it. */

@@ -72,9 +72,10 @@ final class StatementParser implements InvocationHandler {
     } catch (InvocationTargetException e) {
       // parsePlanWithParameters is there from 4.1 on.
       if (!method.getName().startsWith("parsePlan") || !(e.getCause() instanceof ParseException)) throw told(method, e.getCause());
-      String call = call((String) arguments[0], arguments.length > 1 ? arguments[1] : null);
-      if (call == null) throw e.getCause();
-      arguments[0] = call;
+      JsonNode meant = meant((String) arguments[0]);
+      if (meant == null) throw e.getCause();
+      if (meant.has("script")) check(method, arguments, meant.get("script").asText());
+      arguments[0] = call(meant, arguments.length > 1 ? arguments[1] : null);
     }
     try {
       return method.invoke(spark, arguments);
@@ -91,8 +92,24 @@ final class StatementParser implements InvocationHandler {
         known.getCondition(), Map$.MODULE$.from(CollectionConverters.asScala(known.getMessageParameters())), error, known.getQueryContext(), "");
   }
 
-  /** The CALL that a statement stands for; null: it is none of ours. */
-  private String call(String text, Object parameters) {
+  /** What is wrong in a script is found before anything begins, and shown in the text of the program. */
+  private void check(Method method, Object[] arguments, String script) throws Throwable {
+    Object[] given = arguments.clone();
+    given[0] = script;
+    try {
+      method.invoke(spark, given);
+    } catch (InvocationTargetException e) {
+      throw told(method, e.getCause() instanceof ParseException wrong ? wrong.withCommand((String) arguments[0]) : e.getCause());
+    }
+  }
+
+  private static String call(JsonNode meant, Object parameters) {
+    String call = meant.get("call").asText();
+    return meant.has("script") ? call + "(script => " + literal(bound(meant.get("script").asText(), parameters)) + ")" : call;
+  }
+
+  /** The CALL that a statement stands for, and the script where it has one; null: it is none of ours. */
+  private JsonNode meant(String text) {
     List<TxnCatalog> catalogs = catalogs();
     if (catalogs.isEmpty()) return null;
     ObjectNode request = described(text);
@@ -106,9 +123,7 @@ final class StatementParser implements InvocationHandler {
       } catch (IllegalStateException e) {
         continue; // and so may it where its process is gone
       }
-      if (answer.isNull()) return null;
-      String call = answer.get("call").asText();
-      return answer.has("script") ? call + "(script => " + literal(bound(answer.get("script").asText(), parameters)) + ")" : call;
+      return answer.isNull() ? null : answer;
     }
     return null;
   }

@@ -70,7 +70,9 @@ class TxnProcedure implements UnboundProcedure, BoundProcedure {
   final JsonNode run(String procedure, ObjectNode arguments) {
     ObjectNode request = Bridge.request().put("procedure", procedure);
     request.set("arguments", arguments);
+    SessionEnd end = procedure.startsWith("begin") ? bridge.end() : null;
     JsonNode rows = bridge.call("procedure", request);
+    if (end != null) end.begun();
     if (told.get("moves").asBoolean()) forgetCached();
     return rows;
   }
