@@ -155,8 +155,7 @@ class SqlSession:
     def begin_script(self) -> None:
         """A script is a transaction, or part of that of a block of `Transaction.spark`. Raises as `begin`."""
         with self._lock:
-            there = next((each.block for each in self.catalogs().values() if each.block is not None), None)
-            if there is not None and self._open is None:
+            if (there := self._around()) is not None and self._open is None:
                 self._joined = there
             else:
                 self.begin(is_script=True)
@@ -208,7 +207,7 @@ class SqlSession:
 
     def _block(self, statement: str) -> Block:
         if self._open is None:
-            there = next((each.block for each in self.catalogs().values() if each.block is not None), None)
+            there = self._around()
             if there is not None and there.cluster_id == self.client.cluster_id:
                 return there
         found = self._required(statement)
@@ -216,11 +215,17 @@ class SqlSession:
             raise IllegalState(f"{statement}: transaction {found.txn.id} is being committed", hint="COMMIT again")
         return found.block
 
+    def _around(self) -> Block | None:
+        """The block in which the session's statements run."""
+        return next((each.block for each in self.catalogs().values() if each.block is not None), None)
+
     def _required(self, statement: str, *, is_script: bool | None = None) -> _Open:
         """Raises IllegalState where none is open, or its end is not this statement's."""
         found = self._open
         if found is None:
-            raise IllegalState(f"{statement}: no transaction is open in this session", hint="BEGIN begins one")
+            there = self._around()
+            hint = "BEGIN begins one" if there is None else f"the block of {there!r} commits as it ends"
+            raise IllegalState(f"{statement}: no transaction is open in this session", hint=hint)
         if is_script is not None and found.is_script is not is_script:
             raise IllegalState(
                 f"{statement}: transaction {found.txn.id} is that of a script, from its beginning to its end",

@@ -126,7 +126,7 @@ def build() -> str:
 
 
 def _load_jar(spark: SparkSession) -> None:
-    if has_jvm(spark) and _is_loaded(spark):
+    if has_jvm(spark) and _is_loaded(spark) and _is_sent(spark):
         return
     if not Path(jar()).is_file():
         raise IllegalState(f"the catalog's jar is not there: {jar()}", hint=f"install txnstatus again; {_WITHOUT}")
@@ -157,6 +157,12 @@ def _add_to_driver(spark: SparkSession) -> None:
 def _is_loaded(spark: SparkSession) -> bool:
     utils: Any = spark._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]
     return bool(utils.classIsLoadable(CLASS))
+
+
+def _is_sent(spark: SparkSession) -> bool:
+    """Whether executors get it. What the driver has loaded outlives a context that was stopped, and its executors."""
+    jars: Any = spark.sparkContext._jsc.sc().listJars()
+    return any(jars.apply(at).rpartition("/")[2] == Path(jar()).name for at in range(jars.size()))
 
 
 def _session_state(spark: SparkSession) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,6 +61,25 @@ def test_spark_shell_by_itself(cluster: LocalCluster, client: Client, new_table:
     assert "rows: 4" in said
     assert sorted(client.snapshot().to_arrow(table)["id"].to_pylist()) == [2, 3, 4, 5]
     assert not client.transactions([TxnState.OPEN])
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_a_context_after_one_that_was_stopped(
+    cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path
+) -> None:
+    """The driver had the jar's classes still, and executors were not sent it any more: each statement failed there."""
+    table = new_table("id bigint")
+    job = Path(__file__).with_name("two_contexts_job.py")
+    done = subprocess.run(
+        [sys.executable, job, cluster.addresses, table, tmp_path],
+        text=True,
+        capture_output=True,
+        timeout=800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert sorted(client.snapshot().to_arrow(table)["id"].to_pylist()) == [1, 2]
 
 
 @pytest.mark.campaign

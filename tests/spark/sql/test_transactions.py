@@ -154,6 +154,10 @@ def test_what_is_out_of_place_is_refused_by_name(
         sql("COMMIT")
     with client.transaction() as txn, txn.spark(spark), pytest.raises(IllegalState, match="part of transaction"):
         sql("BEGIN")
+    with client.transaction() as txn, txn.spark(spark):
+        with pytest.raises(IllegalState, match=r"COMMIT: no transaction is open") as refused:
+            sql("COMMIT")
+        assert refused.value.hint == f"the block of transaction {txn.id} commits as it ends"
     with pytest.raises(NotFound, match=r"no procedure system.comit"):
         sql("CALL txn.system.comit()")
 
