@@ -14,6 +14,7 @@ from txnclient.outcome import CommitReceipt
 from txnclient.spark.alive_rows import has_jvm
 from txnclient.sparksql import bridge, failures
 from txnclient.sparksql.bridge import Address
+from txnclient.sparksql.sessions import Sessions
 from txnclient.sparksql.tables import Tables
 from txnclient.transaction import blocks
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound
@@ -55,9 +56,10 @@ def attach(spark: SparkSession, client: Client, *, name: str = "txn") -> None:
     catalog_id = catalog_id or uuid.uuid4().hex  # Spark keeps a catalog that it has loaded, with its id
     _load_jar(spark)
     failures.raise_again(has_jvm(spark))
-    tables = Tables(client, build(), partial(blocks.attached, spark), spark)
-    address = bridge.serve(catalog_id, tables.answer)
-    blocks.CATALOGS[catalog_id] = tables
+    jar_says = build()
+    sessions = Sessions(lambda session: Tables(client, jar_says, partial(blocks.attached, spark, session), spark))
+    address = bridge.serve(catalog_id, sessions.answer)
+    blocks.CATALOGS[catalog_id] = sessions
     for option, value in settings(name, catalog_id, address).items():
         spark.conf.set(option, value)
     if spark.version.startswith("4.0."):  # from 4.1 on scripts are there without it
@@ -85,7 +87,7 @@ def last_commit(spark: SparkSession, *, name: str = "txn") -> CommitReceipt | No
 
     None: there was none that wrote rows. Raises NotFound for a catalog that is not attached.
     """
-    return blocks.CATALOGS[_attached(spark, name)].last_commit
+    return blocks.CATALOGS[_attached(spark, name)].of(blocks.session_id(spark)).last_commit
 
 
 def jar() -> str:

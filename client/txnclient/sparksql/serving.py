@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tempfile
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from txnclient.client.client import Client
 from txnclient.sparksql import bridge
 from txnclient.sparksql.attaching import EXTENSIONS, build, check_name, jar, settings
-from txnclient.sparksql.bridge import Request
+from txnclient.sparksql.sessions import Sessions
 from txnclient.sparksql.tables import Tables
-from txnstatus.errors import IllegalState, InvalidArgument, TxnError
+from txnstatus.errors import IllegalState, InvalidArgument
 
 END_SECONDS = 30.0
 """Longest time for a driver to end by itself when it was told to."""
@@ -36,45 +33,14 @@ def served(client: Client, *, name: str = "txn") -> Iterator[Mapping[str, str]]:
         raise IllegalState(f"the catalog's jar is not there: {jar()}", hint="install txnstatus again")
     client.last_commit()
     catalog_id = uuid.uuid4().hex
-    sessions = _Sessions(client, name)
+    jar_says = build()
+    sessions = Sessions(lambda session: Tables(client, jar_says, lambda: {name: sessions.of(session)}))
     address = bridge.serve(catalog_id, sessions.answer)
     try:
         yield {"spark.jars": jar(), "spark.sql.extensions": EXTENSIONS, **settings(name, catalog_id, address)}
     finally:
         bridge.stop(catalog_id)
         sessions.leave()
-
-
-class _Sessions:
-    """The catalog as each of a driver's sessions has it: with a transaction of its own, if it begins one."""
-
-    def __init__(self, client: Client, name: str) -> None:
-        self._client, self._name, self._build = client, name, build()
-        self._lock = threading.Lock()
-        self._tables: dict[str, Tables] = {}
-
-    def answer(self, method: str, request: Request) -> Any:
-        session = request["session"]
-        if method == "bye":
-            with self._lock:
-                gone = self._tables.pop(session, None)
-            return gone and gone.answer(method, request)
-        return self._of(session).answer(method, request)
-
-    def _of(self, session: str) -> Tables:
-        with self._lock:
-            if session not in self._tables:
-                tables = Tables(self._client, self._build, lambda: {self._name: tables})
-                self._tables[session] = tables
-            return self._tables[session]
-
-    def leave(self) -> None:
-        """Rolls back what sessions have not committed."""
-        with self._lock:
-            left = list(self._tables.items())
-        for session, tables in left:
-            with suppress(TxnError):  # it expires
-                tables.sql.gone(session)
 
 
 def run(client: Client, command: Sequence[str], *, name: str = "txn") -> int:

@@ -42,7 +42,15 @@ class Catalog(Protocol):
         ...
 
 
-CATALOGS: dict[str, Catalog] = {}
+class Sessions(Protocol):
+    """A catalog as the session has it to which it is attached, and as copies of that have it."""
+
+    def of(self, session: str | None) -> Catalog:
+        """By Spark's id of the session; None: the one to which it is attached."""
+        ...
+
+
+CATALOGS: dict[str, Sessions] = {}
 """The catalogs of this process, by their ids."""
 _lock = threading.Lock()
 """Held while a block begins, and while one ends."""
@@ -138,12 +146,20 @@ class Block:
             return self._open
 
 
-def attached(spark: SparkSession) -> dict[str, Catalog]:
-    """The catalogs that are attached to the session, by their names."""
-    found = {}
+def session_id(spark: SparkSession) -> str | None:
+    """Spark's id of the session; None: its server has one that it does not tell."""
+    from txnclient.spark.alive_rows import has_jvm  # which needs PySpark, as this function does
+
+    return str(spark._jsparkSession.sessionUUID()) if has_jvm(spark) else None
+
+
+def attached(spark: SparkSession, session: str | None = None) -> dict[str, Catalog]:
+    """The catalogs that are attached to the session, by their names. `session`: the id of a copy that is meant."""
+    found: dict[str, Catalog] = {}
+    session = session or session_id(spark)
     for key, catalog_id in spark.conf.getAll.items():
         if (named := _ID.fullmatch(key)) and (catalog := CATALOGS.get(catalog_id)):
-            found[named[1]] = catalog
+            found[named[1]] = catalog.of(session)
     return found
 
 

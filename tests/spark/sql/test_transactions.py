@@ -346,6 +346,27 @@ def test_a_script_of_the_clients_own(spark: SparkSession, sql: Sql, client: Clie
     assert there(client, other) == [1, 2, 7]
 
 
+def test_a_copy_of_a_session_is_another_one(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
+    """A query of Structured Streaming runs in a copy: what it wrote was lost with a ROLLBACK of the other one."""
+    table = new_table("id bigint")
+    copy = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())  # as of foreachBatch
+    sql("BEGIN")
+    sql(f"INSERT INTO txn.{table} VALUES (1)")
+    copy.sql(f"INSERT INTO txn.{table} VALUES (2)")
+    assert there(client, table) == found(copy.sql(f"SELECT * FROM txn.{table}")) == [2]
+    copy.sql("BEGIN")
+    copy.sql(f"INSERT INTO txn.{table} VALUES (3)")
+    assert found(sql(f"SELECT * FROM txn.{table}")) == [1]
+    sql("ROLLBACK")
+    copy.sql("COMMIT")
+    assert there(client, table) == [2, 3]
+    with client.transaction() as txn, txn.spark(copy):
+        copy.sql(f"INSERT INTO txn.{table} VALUES (4)")
+        sql(f"INSERT INTO txn.{table} VALUES (5)")
+        assert there(client, table) == [2, 3, 5]
+    assert there(client, table) == [2, 3, 4, 5]
+
+
 def test_a_session_has_a_transaction_of_its_own(
     spark: SparkSession, sql: Sql, client: Client, new_table: NewTable
 ) -> None:

@@ -12,7 +12,6 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
-import java.util.UUID;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -29,13 +28,14 @@ final class Bridge {
   private static final int ANSWER_MILLIS = 1_800_000;
 
   private final String catalog, id, token;
-  /** Of the session: it has one of these for each of its catalogs. */
-  private final String session = UUID.randomUUID().toString();
+  /** Spark's id of the session. A copy of a session, as a streaming query runs in, has the same settings, and another id. */
+  private final String session;
   private final int port;
   private SessionEnd end;
 
-  Bridge(String catalog, CaseInsensitiveStringMap options) {
+  Bridge(String catalog, CaseInsensitiveStringMap options, String session) {
     this.catalog = catalog;
+    this.session = session;
     this.id = required(options, "id");
     this.token = required(options, "token");
     this.port = Integer.parseInt(required(options, "port"));

@@ -36,7 +36,7 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
 
   @Override public void initialize(String name, CaseInsensitiveStringMap options) {
     this.name = name;
-    bridge = new Bridge(name, options);
+    bridge = new Bridge(name, options, TxnScan.session().sessionUUID());
     sharing = new Seen.Sharing(bridge);
     String build = TxnCatalog.class.getPackage().getImplementationVersion();
     bridge.call("hello", Bridge.request().put("build", build));
