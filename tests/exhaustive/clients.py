@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tests.exhaustive.coordinator import PARTICIPANTS, View, client_name
 from tests.exhaustive.messages import Message
 from txnparticipant.shard import dropping
+from txnparticipant.shard.commands import AddFiles
 from txnparticipant.shard.table import TableState
 from txnstatus.status import commands as cmd
 from txnstatus.status.records import TxnRecord
@@ -39,6 +40,12 @@ class Config:
     """Clients may abort."""
     expires: bool = True
     """The staleness pass may find an open transaction silent, at any time."""
+    here: tuple[int, ...] = ()
+    """Tables in the log of the status record."""
+    begins_there: bool = False
+    """A begin carries its first writes, on all of the tables. There is one client then."""
+    last: bool = False
+    """A commit carries the writes to tables that are here."""
     impatient: bool = False
     """A client may commit before its writes were answered, and go on writing after."""
 
@@ -88,8 +95,8 @@ def steps(
             if not any(
                 isinstance(command, cmd.BeginTxns) and command.label == client_name(number) for command in view.pending
             ):
-                message = ("begin", number)
-                yield ClientStep(("begin", number), clients, message, (message,))
+                begin = ("begin", number)
+                yield ClientStep(begin, clients, begin, (begin,))
         elif record.txn_id not in told:
             for action, after, message, unless in _steps_of(config, number, client, record, view, tables):
                 yield ClientStep(action, replaced(clients, number, after), message, unless)
@@ -99,11 +106,16 @@ def _steps_of(
     config: Config, number: int, client: Client, record: TxnRecord, view: View, tables: Sequence[TableState]
 ) -> Iterator[tuple[tuple[object, ...], Client, Message, tuple[Message, ...]]]:
     txn_id, writes = record.txn_id, config.writes[number]
+    if config.last:
+        writes = {table: kind for table, kind in writes.items() if table not in config.here}
     answered = [_is_written(tables[table], txn_id) for table in writes]
     if client.asked == ACTIVE or (client.asked == COMMITTING and config.impatient):
         for position, table in enumerate(writes):
             if config.impatient or all(answered[:position]):
-                yield from _write(number, client, txn_id, table, view, tables[table])
+                if table in config.here:
+                    yield from _write_here(number, client, record, table, view, tables[table])
+                else:
+                    yield from _write(number, client, txn_id, table, view, tables[table])
     pending = {type(command) for command in view.pending if getattr(command, "txn_id", None) == txn_id}
     commit, abort = ("commit", txn_id), ("abort", txn_id)
     if client.asked == ACTIVE and (config.impatient or all(answered)):
@@ -137,6 +149,19 @@ def _write(
         case 1 if not registering:
             yield ("open", number, table), client, register, gate
         case 2 if is_open and not _is_written(state, txn_id):
+            yield ("write", number, table), client, write, (write,)
+
+
+def _write_here(
+    number: int, client: Client, record: TxnRecord, table: int, view: View, state: TableState
+) -> Iterator[tuple[tuple[object, ...], Client, Message, tuple[Message, ...]]]:
+    """There is no gate: the first write's entry makes the table a participant."""
+    txn_id, write = record.txn_id, ("write", record.txn_id, table)
+    if client.writes[table] == IDLE:
+        yield ("write", number, table), client.at(table, WRITING), write, (write,)
+    elif record.state is TxnState.OPEN and not _is_written(state, txn_id):
+        writing = (txn_id, state.table_id)
+        if not any(isinstance(c, AddFiles) and (c.txn_id, c.table_id) == writing for c in view.pending):
             yield ("write", number, table), client, write, (write,)
 
 

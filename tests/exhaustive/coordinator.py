@@ -6,12 +6,18 @@ entries apply, and what a change of leaders loses. What is decided, the cores de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tests.exhaustive import invariants
-from tests.exhaustive.cores import KEEPALIVE_MILLIS, OWNER, Done, Error, Interned, StatusCore
+from tests.exhaustive.cores import KEEPALIVE_MILLIS, Done, StatusCore
+from tests.exhaustive.one_log import Command
+from tests.exhaustive.shards import ShardCore
+from tests.exhaustive.values import OWNER, Error, Interned
 from tests.exhaustive.violation import require
+from txnparticipant.shard.commands import AddFiles, encode
 from txnstatus.errors import TxnAborted
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit.tasks import SendOp
@@ -20,11 +26,13 @@ from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import DECIDED, AbortCause, AbortCode, Participant, ParticipantId, Timestamp, TxnId
 
 PARTICIPANTS = (ParticipantId("0.0"), ParticipantId("1.0"))
+PREPARES_HERE = (Timestamp(16), Timestamp(13))
+"""When each transaction prepares on tables that are here: clocks of leaders do not keep the order of events."""
 REQUESTED = AbortCause(AbortCode.REQUESTED, "abort was called", OWNER)
 
 
 class Entry(NamedTuple):
-    command: cmd.Command
+    command: Command
     own: bool
     """Whether the manager itself proposes it, not for a client."""
 
@@ -51,15 +59,17 @@ class View(NamedTuple):
 
     table: int
     told: tuple[tuple[TxnId, bool], ...]
-    pending: frozenset[cmd.Command]
+    pending: frozenset[Command]
     """Commands on their way to an answer."""
 
 
 class Coordinator:
     """Numbered states, and the steps between them. Steps are computed once."""
 
-    def __init__(self) -> None:
-        self.core = StatusCore(invariants.status_step)
+    def __init__(self, here: Mapping[ParticipantId, ShardCore]) -> None:
+        """`here`: tables in the same log."""
+        self.here = here
+        self.core = StatusCore(invariants.status_step, here)
         self.states = Interned[State]()
         self.views = Interned[View]()
         self.view_of: list[int] = []
@@ -69,13 +79,20 @@ class Coordinator:
     def table(self, number: int) -> TxnStatusTable:
         return self.core.table(self.states.values[number].table)
 
+    def shards(self, number: int) -> tuple[int, ...]:
+        """The states of the tables in the same log."""
+        return self.core.shards(self.states.values[number].table)
+
     # ---- what happens by itself. None: nothing would happen
 
     def apply_next(self, number: int) -> Step | None:
         def step(state: State) -> Step:
-            table, outcome = self.core.apply(state.table, state.log[0].command)
-            applied = (*state.applied, (state.log[0].command, outcome))
-            return self._to(state._replace(table=table, log=state.log[1:], applied=applied))
+            command = state.log[0].command
+            table, outcome = self.core.apply(state.table, command)
+            after = state._replace(table=table, log=state.log[1:])
+            if isinstance(command, cmd.Command):  # the manager does not hear of what is a shard's
+                after = after._replace(applied=(*state.applied, (command, outcome)))
+            return self._to(after)
 
         return self._once(("apply", number), step) if self.states.values[number].log else None
 
@@ -153,6 +170,7 @@ class Coordinator:
     def proposal_fails(self, number: int, position: int, kept: bool) -> Step:
         def step(state: State) -> Step:
             entry = state.log[position]
+            assert isinstance(entry.command, cmd.Command)  # only the manager's own
             manager, effects = self.core.proposal_failed(state.table, state.manager, entry.command)
             log = state.log if kept else state.log[:position] + state.log[position + 1 :]
             return self._after(state._replace(manager=manager, log=log), effects)
@@ -161,20 +179,34 @@ class Coordinator:
 
     # ---- what arrives
 
-    def begin(self, number: int, client: int) -> Step:
+    def begin(self, number: int, client: int, first_writes: tuple[Participant, ...] = ()) -> Step:
         name = client_name(client)
-        return self._propose(number, cmd.BeginTxns(name, 1, OWNER, name, KEEPALIVE_MILLIS, 1))
+        begin = cmd.BeginTxns(name, 1, OWNER, name, KEEPALIVE_MILLIS, 1, participants=first_writes)
+        return self._propose(number, begin)
 
     def register(self, number: int, txn_id: TxnId, participant: int) -> Step:
         who = PARTICIPANTS[participant]
         return self._propose(number, cmd.RegisterParticipants(txn_id, OWNER, (Participant(who, f"table {who}"),)))
 
-    def commit(self, number: int, txn_id: TxnId) -> Step:
-        def step(state: State) -> Step:
-            manager, effects = self.core.request_commit(state.table, state.manager, txn_id)
-            return self._after(state._replace(manager=manager), effects, then=cmd.BeginCommit(txn_id, OWNER, 1))
+    def write(self, number: int, command: AddFiles) -> Step:
+        """To a table that is here."""
+        return self._propose(number, replace(command, begins=True, registers=True))
 
-        return self._once(("commit", number, txn_id), step)
+    def commit(self, number: int, txn_id: TxnId, last: tuple[AddFiles, ...] = ()) -> Step:
+        """`last`: writes to tables that are here, with which nobody is asked to prepare early."""
+        writes = tuple(
+            cmd.LastWrite(ParticipantId(write.table_id), encode(replace(write, begins=True, registers=True)))
+            for write in last
+        )
+        begin = cmd.BeginCommit(txn_id, OWNER, 1, PREPARES_HERE[txn_id], writes)
+
+        def step(state: State) -> Step:
+            if writes:
+                return self._after(state, (), then=begin)
+            manager, effects = self.core.request_commit(state.table, state.manager, txn_id)
+            return self._after(state._replace(manager=manager), effects, then=begin)
+
+        return self._once(("commit", number, begin), step)
 
     def abort(self, number: int, txn_id: TxnId) -> Step:
         return self._propose(number, cmd.BeginAbort(txn_id, OWNER, REQUESTED, 1))
@@ -188,7 +220,7 @@ class Coordinator:
 
     # ---- inside
 
-    def _propose(self, number: int, command: cmd.Command) -> Step:
+    def _propose(self, number: int, command: Command) -> Step:
         def step(state: State) -> Step:
             return self._to(state._replace(log=(*state.log, Entry(command, own=False))))
 
@@ -207,7 +239,7 @@ class Coordinator:
         state: State,
         effects: Iterable[Effect],
         messages: tuple[tuple[object, ...], ...] = (),
-        then: cmd.Command | None = None,
+        then: Command | None = None,
     ) -> Step:
         """Performs the effects; `then` is what the shell proposes itself."""
         log, told = list(state.log), dict(state.told)

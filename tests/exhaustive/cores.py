@@ -10,20 +10,17 @@ says so. Both may happen at any moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
 
+from tests.exhaustive.one_log import Command, OneLog
+from tests.exhaustive.shards import ShardCore
+from tests.exhaustive.values import OWNER, Error, Interned
 from tests.exhaustive.violation import guarded
 from tests.unit.harness.restoring import restore
-from txnparticipant.shard import commands as shard_cmd
-from txnparticipant.shard.changes import ShardApplied
-from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.shard.table import TableState
-from txnparticipant.versions.mvcc import Manifest
 from txnstatus.backoff import Backoff
 from txnstatus.errors import TxnError
 from txnstatus.replicated import Rejected
-from txnstatus.schema import Column, Schema
 from txnstatus.status import commands as cmd
 from txnstatus.status.commit.tasks import CommitTask, SendOp, _Progress
 from txnstatus.status.events import (
@@ -40,7 +37,6 @@ from txnstatus.status.manager import ManagerSettings, TxnStatusManager
 from txnstatus.status.table import StatusApplied, TxnStatusTable
 from txnstatus.types import ParticipantId, ParticipantOpType, Timestamp, TxnId
 
-OWNER = "ada"
 KEEPALIVE_MILLIS = 1_000
 RANGE = 0, 100
 NOW = 0.0
@@ -55,47 +51,6 @@ SETTINGS = ManagerSettings(
     retries=RETRIES,
     retention_seconds=LATER,
 )
-FIRST_TXN = TxnId(1_000)
-"""Committed what the tables hold at the start."""
-FIRST_WRITE = "first0001"
-FIRST_TS = Timestamp(1)
-
-T = TypeVar("T", bound=Hashable)
-
-
-class Interned(Generic[T]):
-    """Values by small numbers, equal values by one number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[T, int] = {}
-        self.values: list[T] = []
-
-    def __call__(self, value: T) -> int:
-        number = self._numbers.setdefault(value, len(self.values))
-        if number == len(self.values):
-            self.values.append(value)
-        return number
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-class Error(NamedTuple):
-    """A refusal, as a value."""
-
-    kind: type[TxnError]
-    message: str
-    cause: object
-
-    @classmethod
-    def of(cls, error: TxnError) -> Error:
-        return cls(type(error), error.message, getattr(error, "cause", None))
-
-    def thawed(self) -> TxnError:
-        error = self.kind(self.message)
-        if self.cause is not None:
-            error.cause = self.cause  # type: ignore[attr-defined]
-        return error
 
 
 class FrozenTask(NamedTuple):
@@ -128,40 +83,53 @@ class Done(NamedTuple):
 
 
 class StatusCore:
-    """TxnStatusTable and TxnStatusManager."""
+    """TxnStatusTable and TxnStatusManager, with the tables that are in the same log."""
 
-    def __init__(self, check_step: Callable[[TxnStatusTable, cmd.Command, Any, TxnStatusTable], None]) -> None:
+    def __init__(
+        self,
+        check_step: Callable[[TxnStatusTable, Command, Any, TxnStatusTable], None],
+        here: Mapping[ParticipantId, ShardCore],
+    ) -> None:
         self._check_step = check_step
-        self._snapshots = Interned[tuple[bytes, ...]]()
+        self._here = here
+        self._snapshots = Interned[tuple[tuple[bytes, ...], tuple[int, ...]]]()
         self._tables: list[TxnStatusTable] = []
         self.managers = Interned[FrozenManager]()
-        self._applied: dict[tuple[int, cmd.Command], tuple[int, Done | Error]] = {}
+        self._applied: dict[tuple[int, Command], tuple[int, Done | Error]] = {}
         self._handled: dict[tuple[int, int, Hashable], tuple[int, tuple[Effect, ...]]] = {}
-        self.start = self._number(TxnStatusTable(*RANGE))
+        self.start = self._number(TxnStatusTable(*RANGE), tuple(core.start for core in here.values()))
         self.steps = 0
 
     def table(self, number: int) -> TxnStatusTable:
         """To be read only."""
         return self._tables[number]
 
-    def apply(self, table: int, command: cmd.Command) -> tuple[int, Done | Error]:
+    def shards(self, number: int) -> tuple[int, ...]:
+        """The states of the shards in the same log."""
+        return self._snapshots.values[number][1]
+
+    def apply(self, table: int, command: Command) -> tuple[int, Done | Error]:
         key = table, command
         known = self._applied.get(key)
         if known is None:
-            after = _table_from(self._snapshots.values[table])
-            with guarded("the status table"):
-                outcome = after.apply(command)
+            snapshot, shards = self._snapshots.values[table]
+            after = _table_from(snapshot)
+            log = OneLog(after, self._here, shards)
+            with guarded("the log of the status table"):
+                outcome = log.apply(command)
             self._check_step(self.table(table), command, outcome, after)
             with guarded("the status table"):
                 after.check_invariants()
-            rejected = isinstance(outcome, Rejected)
-            said = Error.of(outcome.error) if rejected else Done(outcome.txn_ids, outcome.changed)
-            known = self._applied[key] = self._number(after), said
+            if isinstance(outcome, Rejected):
+                said: Done | Error = Error.of(outcome.error)
+            else:
+                said = Done(outcome.txn_ids, outcome.changed) if isinstance(outcome, StatusApplied) else Done((), True)
+            known = self._applied[key] = self._number(after, log.numbers), said
             self.steps += 1
         return known
 
-    def _number(self, table: TxnStatusTable) -> int:
-        number = self._snapshots(tuple(table.snapshot()))
+    def _number(self, table: TxnStatusTable, shards: tuple[int, ...]) -> int:
+        number = self._snapshots((tuple(table.snapshot()), shards))
         if number == len(self._tables):
             self._tables.append(table)
         return number
@@ -233,7 +201,7 @@ class StatusCore:
         return known
 
     def _thaw(self, table: int, number: int | None) -> TxnStatusManager:
-        manager = TxnStatusManager(self.table(table), SETTINGS)
+        manager = TxnStatusManager(self.table(table), SETTINGS, self._here.__contains__)
         if number is None:
             return manager
         frozen = self.managers.values[number]
@@ -294,102 +262,3 @@ def _table_from(snapshot: tuple[bytes, ...]) -> TxnStatusTable:
     table = TxnStatusTable(*RANGE)
     restore(table, snapshot)
     return table
-
-
-def _shard_from(snapshot: bytes) -> ParticipantShard:
-    shard = ParticipantShard(0)
-    shard.restore(snapshot)
-    return shard
-
-
-# ---- participants
-
-
-class Accepted(NamedTuple):
-    """A write that the shard has said yes to; never forgotten, whatever the shard does with it."""
-
-    txn_id: TxnId
-    replaces: tuple[str, ...]
-
-
-class FrozenShard(NamedTuple):
-    snapshot: bytes
-    accepted: tuple[Accepted, ...]
-
-
-class ShardCore:
-    """A ParticipantShard with one table."""
-
-    def __init__(
-        self,
-        participant_id: ParticipantId,
-        check_step: Callable[[TableState, shard_cmd.TxnCommand, Any, TableState], None],
-    ) -> None:
-        self.participant_id = participant_id
-        self._check_step = check_step
-        self.states = Interned[FrozenShard]()
-        self._shards: list[ParticipantShard] = []
-        self._applied: dict[tuple[int, shard_cmd.TxnCommand], tuple[int, ShardApplied | Error]] = {}
-        self.steps = 0
-        self.start = self._first()
-
-    def table(self, number: int) -> TableState:
-        """To be read only."""
-        return next(self._shards[number].tables())
-
-    def shard(self, number: int) -> ParticipantShard:
-        """To be read only."""
-        return self._shards[number]
-
-    def apply(self, number: int, command: shard_cmd.TxnCommand) -> tuple[int, ShardApplied | Error]:
-        key = number, command
-        known = self._applied.get(key)
-        if known is None:
-            frozen = self.states.values[number]
-            after = _shard_from(frozen.snapshot)
-            with guarded(f"table {self.participant_id}"):
-                outcome = after.apply(command)
-            table = next(after.tables())
-            self._check_step(self.table(number), command, outcome, table)
-            with guarded(f"table {self.participant_id}"):
-                after.check_invariants()
-            accepted = frozen.accepted
-            if isinstance(command, shard_cmd.AddFiles) and isinstance(outcome, ShardApplied):
-                write = table.txns[command.txn_id].writes[command.write_id]
-                accepted = tuple(sorted({*accepted, Accepted(command.txn_id, tuple(write.replaces))}))
-            told = Error.of(outcome.error) if isinstance(outcome, Rejected) else outcome
-            known = self._applied[key] = self._number(after, accepted), told
-            self.steps += 1
-        return known
-
-    def _number(self, shard: ParticipantShard, accepted: tuple[Accepted, ...]) -> int:
-        number = self.states(FrozenShard(shard.snapshot(), accepted))
-        if number == len(self._shards):
-            self._shards.append(shard)
-        return number
-
-    def _first(self) -> int:
-        """A table with one committed write."""
-        shard = ParticipantShard(int(self.participant_id.split(".", maxsplit=1)[0]))
-        name = f"lake.{self.participant_id.replace('.', '_')}"
-        first: list[shard_cmd.Command] = [
-            shard_cmd.CreateTable(name, Schema((Column("id", "bigint"),)), f"file:///{name}", "create"),
-            shard_cmd.OpenWrite(FIRST_TXN, self.participant_id, OWNER, FIRST_WRITE, begins=True),
-            shard_cmd.AddFiles(FIRST_TXN, self.participant_id, OWNER, FIRST_WRITE, manifest_of(FIRST_TXN)),
-            shard_cmd.BeginCommit(FIRST_TXN, self.participant_id, FIRST_TS),
-            shard_cmd.FinalizeCommit(FIRST_TXN, self.participant_id, FIRST_TS),
-        ]
-        for command in first:
-            outcome = shard.apply(command)
-            if isinstance(outcome, Rejected):
-                raise outcome.error
-        return self._number(shard, ())
-
-
-def manifest_of(txn_id: TxnId) -> Manifest:
-    """The manifest of the one write that a transaction makes to a table."""
-    return Manifest(f"manifest-{txn_id}", 1, 1, 1, 1, 1)
-
-
-def write_of(txn_id: TxnId) -> str:
-    return FIRST_WRITE if txn_id == FIRST_TXN else f"write000{txn_id}"

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from tests.exhaustive import invariants as rules
 from tests.exhaustive.clients import APPEND, DROP, OVERWRITE, Config
+from tests.exhaustive.violation import OWN_CHECKS
 from txnparticipant.shard import changes, dropping
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard import transitions as txn
@@ -53,11 +54,11 @@ class Planted:
 
 
 def _status_rule(state: TxnState, op: Op, outcome: TxnState | Stay) -> Callable[[Patch], None]:
-    return lambda patch: patch.setitem(TRANSITIONS, (state, op), outcome)  # type: ignore[arg-type]
+    return lambda patch: patch.setitem(TRANSITIONS, (state, op), outcome)
 
 
 def _shard_rule(state: ParticipantState, op: txn.Op, outcome: ParticipantState | txn.Stay) -> Callable[[Patch], None]:
-    return lambda patch: patch.setitem(txn.TRANSITIONS, (state, op), outcome)  # type: ignore[arg-type]
+    return lambda patch: patch.setitem(txn.TRANSITIONS, (state, op), outcome)
 
 
 def _one_answer_is_enough(patch: Patch) -> None:
@@ -252,7 +253,7 @@ PLANTED = (
     Planted("nobody asks again", _answering(_never_asked_again), ONE, rules.LIVENESS, 7),
     Planted("all are asked again", _asked_for_ever, ONE, rules.LIVENESS, 11),
     Planted("readers do not ask for outcomes", _outcomes_are_not_asked_for, ONE, rules.VISIBILITY, 7),
-    Planted("a new leader starts nothing", _new_leader_starts_nothing, ONE, rules.OWN_CHECKS, 2),
+    Planted("a new leader starts nothing", _new_leader_starts_nothing, ONE, OWN_CHECKS, 2),
     Planted("no tombstone for an abort that comes first", _no_tombstone, HASTY, rules.ENDED, 13),
     Planted(
         "prepare after an abort",
@@ -276,8 +277,8 @@ PLANTED = (
         13,
     ),
     Planted("overlook conflicts", _conflicts_are_overlooked, RIVALS, rules.CONFLICTS, 6),
-    Planted("claims outlive an abort", _claims_outlive_an_abort, RIVALS, rules.OWN_CHECKS, 7),
-    Planted("a drop forgets who is prepared", _a_drop_forgets_who_is_prepared, DROPS, rules.OWN_CHECKS, 26),
-    Planted("a drop keeps nobody out", _a_drop_keeps_nobody_out, DROPS, rules.OWN_CHECKS, 26),
+    Planted("claims outlive an abort", _claims_outlive_an_abort, RIVALS, OWN_CHECKS, 7),
+    Planted("a drop forgets who is prepared", _a_drop_forgets_who_is_prepared, DROPS, OWN_CHECKS, 26),
+    Planted("a drop keeps nobody out", _a_drop_keeps_nobody_out, DROPS, OWN_CHECKS, 26),
     Planted("removed files stay visible", _removed_files_stay, RIVALS, rules.VISIBILITY, 8),
 )

@@ -5,10 +5,11 @@ What each rule says stands in docs/testing.md, "Exhaustive search".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
-from tests.exhaustive.cores import FIRST_TXN, Accepted
+from tests.exhaustive.one_log import Command
+from tests.exhaustive.shards import FIRST_TXN, Accepted
 from tests.exhaustive.violation import OWN_CHECKS, TOTAL, require
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard import views
@@ -26,6 +27,7 @@ from txnstatus.types import (
     DECIDED_COMMIT,
     NO_TIMESTAMP,
     TERMINAL,
+    ParticipantId,
     ParticipantState,
     Timestamp,
     TxnId,
@@ -43,6 +45,7 @@ EXPIRY = "9 only OPEN expires"
 PREPARED = "committed only if all prepared"
 ONE_TIMESTAMP = "one commit timestamp"
 ENDED = "ended means ended everywhere"
+WITH_ITS_RECORD = "a table in the log of the record is where the record is"
 LIVENESS = "without further faults all end"
 
 ALL = (
@@ -57,6 +60,7 @@ ALL = (
     PREPARED,
     ONE_TIMESTAMP,
     ENDED,
+    WITH_ITS_RECORD,
     LIVENESS,
     OWN_CHECKS,
     TOTAL,
@@ -84,8 +88,18 @@ _SHARD_MOVES = {
     (_P.COMMIT_IN_PROGRESS, _P.ABORTED),
 }
 
+_WITH_RECORD = {
+    _S.OPEN: (None, _P.OPEN),
+    _S.COMMIT_IN_PROGRESS: (_P.COMMIT_IN_PROGRESS,),
+    _S.FINALIZE_IN_PROGRESS: (_P.COMMITTED,),
+    _S.COMMITTED: (_P.COMMITTED,),
+    _S.ABORT_IN_PROGRESS: (_P.ABORTED,),
+    _S.ABORTED: (_P.ABORTED,),
+}
+"""What a table in the record's log is between two entries."""
 
-def status_step(before: TxnStatusTable, command: cmd.Command, _outcome: Any, after: TxnStatusTable) -> None:
+
+def status_step(before: TxnStatusTable, command: Command, _outcome: Any, after: TxnStatusTable) -> None:
     """What one command may do to the status table."""
     rises = after.last_commit_ts >= before.last_commit_ts
     require(rises, STABLE_READS, f"{command} took the last commit back to {after.last_commit_ts}")
@@ -99,6 +113,8 @@ def status_step(before: TxnStatusTable, command: cmd.Command, _outcome: Any, aft
         require(old.state is record.state or move in _MOVES, ONE_DECISION, story)
         if isinstance(command, cmd.Expire):
             require(old.state is record.state or old.state is _S.OPEN, EXPIRY, story)
+        if record.commit_ts != old.commit_ts:
+            require(record.commit_ts > before.last_commit_ts, STABLE_READS, f"{story}, at {record.commit_ts}")
         if old.state in DECIDED:
             same = old.commit_ts == record.commit_ts and old.cause == record.cause
             require(same, ONE_OUTCOME, f"{command} changed the outcome of transaction {old.txn_id}")
@@ -123,7 +139,7 @@ def shard_step(before: TableState, command: shard_cmd.TxnCommand, outcome: Any, 
     story = f"{command} took {command.txn_id} on {after.table_id} from {_name(old_state)} to {_name(state)}"
     require(old_state is state or (old_state, state) in _SHARD_MOVES, ONE_DECISION, story)
     if isinstance(command, shard_cmd.AddFiles | shard_cmd.OpenWrite) and isinstance(outcome, ShardApplied):
-        begins = old_record is None and isinstance(command, shard_cmd.OpenWrite) and command.begins
+        begins = old_record is None and command.begins
         require(begins or old_state is _P.OPEN, SEALED, f"{command} was accepted in {_name(old_state)}")
     if isinstance(command, shard_cmd.FinalizeCommit) and old_record and state is _P.COMMITTED is not old_state:
         for write in old_record.writes.values():
@@ -146,8 +162,14 @@ def everywhere(
     shards: Sequence[ParticipantShard],
     accepted: Sequence[Sequence[Accepted]],
     told: Mapping[TxnId, bool],
+    here: Set[ParticipantId],
+    writes: Mapping[TxnId, Collection[int]],
 ) -> None:
-    """What the status table and the participants may be together."""
+    """What the status table and the participants may be together.
+
+    `here`: those in the log of the table. `writes`: on which of the participants a transaction has written, by their
+    places, if it is committed.
+    """
     tables = [next(shard.tables()) for shard in shards]
     for record in table.records():
         txn_id, state = record.txn_id, record.state
@@ -155,31 +177,42 @@ def everywhere(
         if txn_id in told:
             kept = state in (DECIDED_COMMIT if told[txn_id] else DECIDED_ABORT)
             require(kept, ACKNOWLEDGED, f"{story}; told: {'committed' if told[txn_id] else 'aborted'}")
+        if state in DECIDED_COMMIT:
+            missing = [each for each in writes[txn_id] if not any(w.txn_id == txn_id for w in accepted[each])]
+            require(not missing, ACKNOWLEDGED, f"{story}, and has no write on {[tables[n].table_id for n in missing]}")
+        alone = record.participants.keys() <= here
+        require(
+            not alone or state is _S.OPEN or state in TERMINAL, WITH_ITS_RECORD, f"{story}, and nobody is elsewhere"
+        )
         for participant in tables:
             held = participant.txns.get(txn_id)
             there = held.state if held else None
-            here = f"{story}, and {_name(there)} on {participant.table_id}"
+            here_told = f"{story}, and {_name(there)} on {participant.table_id}"
             registered = participant.table_id in record.participants
+            if registered and participant.table_id in here:
+                require(there in _WITH_RECORD[state], WITH_ITS_RECORD, here_told)
             if registered and state in DECIDED_COMMIT:
-                require(there in (_P.COMMIT_IN_PROGRESS, _P.COMMITTED), PREPARED, here)
+                require(there in (_P.COMMIT_IN_PROGRESS, _P.COMMITTED), PREPARED, here_told)
                 assert held is not None
                 late = held.prepare_ts <= record.commit_ts
-                require(late, ONE_TIMESTAMP, f"{here}, prepared at {held.prepare_ts}, commits at {record.commit_ts}")
+                require(
+                    late, ONE_TIMESTAMP, f"{here_told}, prepared at {held.prepare_ts}, commits at {record.commit_ts}"
+                )
             if registered and state in TERMINAL:
                 ended = _P.COMMITTED if state is _S.COMMITTED else _P.ABORTED
-                require(there is ended, ENDED, here)
+                require(there is ended, ENDED, here_told)
             if there is _P.COMMITTED:
                 assert held is not None
-                require(state in DECIDED_COMMIT, ONE_DECISION, here)
+                require(state in DECIDED_COMMIT, ONE_DECISION, here_told)
                 same = held.commit_ts == record.commit_ts
-                require(same, ONE_TIMESTAMP, f"{here}, {held.commit_ts} there and {record.commit_ts} in the table")
+                require(same, ONE_TIMESTAMP, f"{here_told}, {held.commit_ts} there and {record.commit_ts} in the table")
             if there is _P.ABORTED:
-                require(state in DECIDED_ABORT, ONE_DECISION, here)
-            require(registered or there is None, PREPARED, f"{here}, where it never registered")
+                require(state in DECIDED_ABORT, ONE_DECISION, here_told)
+            require(registered or there is None, PREPARED, f"{here_told}, where it never registered")
     for participant in tables:
         _one_removes(participant)
-    for shard, writes in zip(shards, accepted, strict=True):
-        _reads(table, shard, writes)
+    for shard, of_it in zip(shards, accepted, strict=True):
+        _reads(table, shard, of_it)
 
 
 def _one_removes(table: TableState) -> None:
@@ -206,15 +239,15 @@ def _reads(table: TxnStatusTable, shard: ParticipantShard, accepted: Sequence[Ac
         require(is_gone == (0 < dropped_ts <= at), VISIBILITY, story)
         if is_gone:
             continue
-        seen = {m.path for m in visible(participant.file_sets.values(), prepared, outcomes, at)}
+        seen = sorted(m.path for m in visible(participant.file_sets.values(), prepared, outcomes, at))
         there = [write for write in accepted if write.txn_id in committed and committed[write.txn_id] <= at]
         gone = {replaced for write in there for replaced in write.replaces}
-        expected = {
+        expected = sorted(
             f"manifest-{txn_id}"
             for txn_id in (FIRST_TXN, *(write.txn_id for write in there))
             if not any(replaced.startswith(f"{txn_id}_") for replaced in gone)
-        }
-        story = f"a reader of {participant.table_id} at {at} sees {sorted(seen)}; committed: {sorted(expected)}"
+        )
+        story = f"a reader of {participant.table_id} at {at} sees {seen}; committed: {expected}"
         require(seen == expected, VISIBILITY, story)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.exhaustive.cores import Interned
+from tests.exhaustive.values import Interned
 from txnstatus.status.commit.tasks import SendOp
 
 Message = tuple[object, ...]

@@ -40,6 +40,29 @@ SMALL = (
     Config("commits", TWO_COMMIT, crashes=1, faults=0, in_flight=4, written=True, aborts=False, expires=False),
     # Two that overwrite the same table, of which one must lose.
     Config("conflict", RIVALS, crashes=1, faults=0, in_flight=3, written=True, aborts=False, expires=False),
+    # Both tables in the log of the status record: no message is sent, and an entry is the whole commit.
+    Config("together", (BOTH_APPEND,), crashes=2, faults=1, in_flight=3, here=(0, 1)),
+    Config("together, rivals", RIVALS, crashes=1, faults=0, in_flight=3, written=True, here=(0, 1)),
+    # The same, where the begin carries the first writes and the commit the last ones.
+    Config(
+        "together, carried", (BOTH_APPEND,), crashes=2, faults=2, in_flight=3, here=(0, 1), begins_there=True, last=True
+    ),
+    # One table there and one elsewhere.
+    Config("spanning", (BOTH_APPEND,), crashes=1, faults=1, in_flight=2, here=(0,)),
+    Config(
+        "spanning, carried", (BOTH_APPEND,), crashes=1, faults=1, in_flight=2, here=(0,), begins_there=True, last=True
+    ),
+    Config(
+        "spanning, rivals",
+        RIVALS,
+        crashes=1,
+        faults=0,
+        in_flight=3,
+        written=True,
+        aborts=False,
+        expires=False,
+        here=(0,),
+    ),
     # One that appends to a table while another drops it: before it, or not at all.
     Config("drop", DROPS, crashes=0, faults=1, in_flight=2, aborts=False, expires=False),
 )

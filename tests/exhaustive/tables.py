@@ -17,11 +17,13 @@ from tests.exhaustive.clients import (
     replaced,
 )
 from tests.exhaustive.coordinator import PARTICIPANTS
-from tests.exhaustive.cores import FIRST_TS, OWNER, Accepted, Error, ShardCore, manifest_of, write_of
 from tests.exhaustive.messages import Message
+from tests.exhaustive.shards import FIRST_TS, Accepted, ShardCore, manifest_of, write_of
+from tests.exhaustive.values import OWNER, Error
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import views
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.mvcc import undecided_at
@@ -134,13 +136,9 @@ class Tables:
                     number, _said = self._apply(table, number, cmd.FinalizeCommit(other, participant, at))
         if kind == DROP:
             return number
-        base = max(status.last_commit_ts, FIRST_TS) if overwrite else NO_TIMESTAMP
-        overwrites = (WHOLE_TABLE,) if overwrite else ()
-        write = write_of(txn_id)
-        add = cmd.AddFiles(txn_id, participant, OWNER, write, manifest_of(txn_id), overwrites, base)
-        return self._apply(table, number, add)[0]
+        return self._apply(table, number, added(table, txn_id, status, overwrite=overwrite))[0]
 
-    def _apply(self, table: int, number: int, command: cmd.TxnCommand) -> tuple[int, object]:
+    def _apply(self, table: int, number: int, command: cmd.TxnCommand) -> tuple[int, ShardApplied | Error]:
         core, said = self.cores[table].apply(number >> 1, command)
         return core * 2 + (number & 1), said
 
@@ -152,3 +150,10 @@ class Tables:
             if r.state is not ParticipantState.COMMITTED or r.txn_id in (0, 1)
         ]
         return ", ".join(held) or "nothing"
+
+
+def added(table: int, txn_id: TxnId, status: TxnStatusTable, *, overwrite: bool) -> cmd.AddFiles:
+    """The write, as the leader of the table's shard judges it now."""
+    base = max(status.last_commit_ts, FIRST_TS) if overwrite else NO_TIMESTAMP
+    overwrites = (WHOLE_TABLE,) if overwrite else ()
+    return cmd.AddFiles(txn_id, PARTICIPANTS[table], OWNER, write_of(txn_id), manifest_of(txn_id), overwrites, base)

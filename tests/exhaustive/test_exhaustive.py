@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from operator import attrgetter
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
-from tests.exhaustive.clients import Config
 from tests.exhaustive.faults import PLANTED, Planted
+from tests.exhaustive.faults_together import PLANTED_TOGETHER
 from tests.exhaustive.invariants import ACKNOWLEDGED
 from tests.exhaustive.search import MAX_STATES, SMALL, circle, main, search
+from tests.support import rest_in_campaigns
 
 COMMITTED, ABORTED = "COMMITTED", "ABORTED"
 EITHER = {(COMMITTED,), (ABORTED,)}
@@ -20,25 +23,38 @@ OUTCOMES: dict[str, set[tuple[str, ...]]] = {
     "leaders": {(), *EITHER},
     "commits": set(itertools.product((COMMITTED, ABORTED), repeat=2)),
     "drop": {(), *EITHER, *itertools.product((COMMITTED, ABORTED), repeat=2)},
+    "together": {(), *EITHER},
+    "together, carried": {(), *EITHER},
+    "together, rivals": set(itertools.product((COMMITTED, ABORTED), repeat=2)) - {(COMMITTED, COMMITTED)},
+    "spanning": {(), *EITHER},
+    "spanning, carried": {(), *EITHER},
+    "spanning, rivals": set(itertools.product((COMMITTED, ABORTED), repeat=2)) - {(COMMITTED, COMMITTED)},
     "conflict": set(itertools.product((COMMITTED, ABORTED), repeat=2)) - {(COMMITTED, COMMITTED)},
 }
 """How the transactions may end. A client may stop before it commits, so each may expire."""
 FOUND_WITHIN = 200_000
 """States in which a planted fault must have been found."""
+CONFIGS = {config.name: config for config in SMALL}
+IN_CAMPAIGNS = {"impatient", "commits", "together, rivals", "spanning, carried"}
+"""Configurations that take long, each beside one that differs little from it."""
 
 
-@pytest.mark.parametrize("config", SMALL, ids=lambda config: config.name)
-def test_no_rule_is_broken_in_any_state(config: Config) -> None:
-    found = search(config, MAX_STATES)
+def sliced(names: Iterable[str]) -> list[ParameterSet]:
+    return rest_in_campaigns(names, CONFIGS.keys() - IN_CAMPAIGNS)
+
+
+@pytest.mark.parametrize("name", sliced(CONFIGS))
+def test_no_rule_is_broken_in_any_state(name: str) -> None:
+    found = search(CONFIGS[name], MAX_STATES)
     assert found.violation is None, found.story()
     assert found.complete
-    assert found.outcomes == OUTCOMES[config.name]
+    assert found.outcomes == OUTCOMES[name]
 
 
-@pytest.mark.parametrize("config", [c for c in SMALL if c.name != "drop"], ids=lambda config: config.name)
-def test_without_faults_every_order_of_steps_ends(config: Config) -> None:
+@pytest.mark.parametrize("name", sliced(name for name in CONFIGS if name != "drop"))
+def test_without_faults_every_order_of_steps_ends(name: str) -> None:
     """In "drop" a client may write for ever to what is gone."""
-    assert circle(config) == []
+    assert circle(CONFIGS[name]) == []
 
 
 def test_a_circle_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +91,7 @@ def test_a_broken_rule_is_told_step_by_step(
     assert "on the way: commit of transaction 0" in told
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+@pytest.mark.parametrize("planted", PLANTED + PLANTED_TOGETHER, ids=lambda planted: planted.name)
 def test_a_planted_fault_is_found(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     planted.plant(monkeypatch)
     found = search(planted.config, FOUND_WITHIN)

@@ -30,6 +30,8 @@ def guarded(whose: str) -> Iterator[None]:
     """A core raises nothing, whatever it is asked; its own check raises AssertionError."""
     try:
         yield
+    except Violation:
+        raise
     except AssertionError as error:
         raise Violation(OWN_CHECKS, f"{whose}: {error}") from error
     except Exception as error:

@@ -5,18 +5,21 @@ A state is seven small numbers. Each part's steps are computed once, by the ship
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tests.exhaustive import clients as client_side
 from tests.exhaustive import invariants
 from tests.exhaustive.clients import Client, Clients, Config
-from tests.exhaustive.coordinator import Coordinator, Step
-from tests.exhaustive.cores import Error, Interned
+from tests.exhaustive.coordinator import PARTICIPANTS, Coordinator, Step
 from tests.exhaustive.messages import Mail, Message, tell
-from tests.exhaustive.tables import Tables
+from tests.exhaustive.shards import write_of
+from tests.exhaustive.tables import Tables, added
+from tests.exhaustive.values import Error, Interned
+from txnparticipant.shard.commands import AddFiles
 from txnstatus.errors import Unavailable
 from txnstatus.status.commit.tasks import SendOp
-from txnstatus.types import TERMINAL, Timestamp, TxnId
+from txnstatus.status.table import TxnStatusTable
+from txnstatus.types import TERMINAL, Participant, Timestamp, TxnId
 
 Action = tuple[object, ...]
 State = tuple[int, int, int, int, int, int, int]
@@ -29,8 +32,9 @@ UNANSWERED = Error(Unavailable, "nobody answered", None)
 class World:
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.coordinator = Coordinator()
         self.tables = Tables(config)
+        self._here = frozenset(PARTICIPANTS[table] for table in config.here)
+        self.coordinator = Coordinator({PARTICIPANTS[table]: self.tables.cores[table] for table in config.here})
         self.mail = Mail()
         self.clients = Interned[Clients]()
         self._own: dict[int, Moves] = {}
@@ -64,11 +68,23 @@ class World:
             following = step[1] if step else next(opening, None)
             if following is None:
                 return state
-            state = following
+            state = self._with_own(following)
 
     # ---- what can happen
 
     def successors(self, state: State) -> Iterator[tuple[Action, State]]:
+        if not self._here:
+            return self._successors(state)
+        return ((action, self._with_own(after)) for action, after in self._successors(state))
+
+    def _with_own(self, state: State) -> State:
+        """Tables in the log of the status record are what its entries have made of them."""
+        numbers = list(state[1:3])
+        for table, number in zip(self.config.here, self.coordinator.shards(state[0]), strict=True):
+            numbers[table] = 2 * number
+        return (state[0], *numbers, *state[3:])  # type: ignore[return-value]
+
+    def _successors(self, state: State) -> Iterator[tuple[Action, State]]:
         co, a, b, clients, mail, crashes, faults = state
         room = self.config.in_flight - len(self.mail.bags[mail])
         put = self.mail.put
@@ -131,6 +147,8 @@ class World:
                 after = self.mail.put(mail, step.messages)
                 yield action, (step.after, a, b, clients, after, crashes, faults - 1)
         for table, number in enumerate((a, b)):
+            if table in self.config.here:
+                continue  # it has the status record's leader
             changed = self.tables.leader_changed(table, number, self.clients.values[clients])
             if changed:
                 a2, b2 = (changed.after, b) if table == 0 else (a, changed.after)
@@ -143,10 +161,10 @@ class World:
         """What happens next when nothing goes wrong any more and the clients are gone. None: nothing does."""
         step = self._calm_step(state)
         if step is not None:
-            return step
+            return step[0], self._with_own(step[1])
         for txn_id in self.coordinator.may_expire(state[0]):
             self.attempt = ("expire", txn_id)
-            return self.attempt, self._moved(state, self.coordinator.expire(state[0], txn_id))
+            return self.attempt, self._with_own(self._moved(state, self.coordinator.expire(state[0], txn_id)))
         return None
 
     def _calm_step(self, state: State) -> tuple[Action, State] | None:
@@ -169,7 +187,7 @@ class World:
         return None
 
     def _moved(self, state: State, step: Step) -> State:
-        return (step.after, *state[1:4], self.mail.put(state[4], step.messages), *state[5:])  # type: ignore[return-value]
+        return (step.after, *state[1:4], self.mail.put(state[4], step.messages), *state[5:])
 
     def unsettled(self, state: State) -> str:
         """What has not ended, where nothing happens any more; empty: all has."""
@@ -199,7 +217,16 @@ class World:
             [self.tables.shard(0, a), self.tables.shard(1, b)],
             [self.tables.accepted(0, a), self.tables.accepted(1, b)],
             dict(self.coordinator.states.values[co].told),
+            self._here,
+            self._must_have_written(co),
         )
+
+    def _must_have_written(self, co: int) -> dict[TxnId, list[int]]:
+        """By a transaction that is committed: its client had an answer to each write, unless it is impatient."""
+        table = self.coordinator.table(co)
+        writes = {record.txn_id: self._writes_of(table, record.txn_id) for record in table.records()}
+        impatient, drop = self.config.impatient, client_side.DROP
+        return {txn_id: [each for each in own if own[each] != drop and not impatient] for txn_id, own in writes.items()}
 
     @property
     def core_steps(self) -> int:
@@ -263,7 +290,7 @@ class World:
         match content:
             case "op", SendOp() as send:
                 table = int(send.participant_id.split(".", maxsplit=1)[0])
-            case "registered" | "refused" | "write", _, int() as table:
+            case "registered" | "refused" | "write", _, int() as table if table not in self.config.here:
                 pass
             case _:
                 step = self._at_status(content, co)
@@ -281,16 +308,38 @@ class World:
     def _at_status(self, content: Message, co: int) -> Step:
         match content:
             case "begin", int() as client:
-                return self.coordinator.begin(co, client)
+                return self.coordinator.begin(co, client, self._first_writes(client))
             case "register", int() as txn_id, int() as table:
                 return self.coordinator.register(co, TxnId(txn_id), table)
             case "commit", int() as txn_id:
-                return self.coordinator.commit(co, TxnId(txn_id))
+                return self.coordinator.commit(co, TxnId(txn_id), self._last_writes(co, TxnId(txn_id)))
+            case "write", int() as txn_id, int() as table:
+                return self.coordinator.write(co, self._write_here(co, TxnId(txn_id), table))
             case "abort", int() as txn_id:
                 return self.coordinator.abort(co, TxnId(txn_id))
             case "answer", SendOp() as send, int() as timestamp, (Error() | None) as error:
                 return self.coordinator.answer(co, send, Timestamp(timestamp), error)
         raise AssertionError(content)
+
+    def _first_writes(self, client: int) -> tuple[Participant, ...]:
+        if not self.config.begins_there:
+            return ()
+        each = (PARTICIPANTS[table] for table in self.config.writes[client])
+        return tuple(Participant(who, f"table {who}", write_of(TxnId(client))) for who in each)
+
+    def _last_writes(self, co: int, txn_id: TxnId) -> tuple[AddFiles, ...]:
+        writes = self._writes_of(self.coordinator.table(co), txn_id)
+        carried = [table for table in writes if self.config.last and table in self.config.here]
+        return tuple(self._write_here(co, txn_id, table) for table in carried)
+
+    def _write_here(self, co: int, txn_id: TxnId, table: int) -> AddFiles:
+        status = self.coordinator.table(co)
+        overwrite = self._writes_of(status, txn_id)[table] == client_side.OVERWRITE
+        return added(table, txn_id, status, overwrite=overwrite)
+
+    def _writes_of(self, status: TxnStatusTable, txn_id: TxnId) -> Mapping[int, str]:
+        """Writes of the client whose transaction it is, by table."""
+        return self.config.writes[client_side.client_of(status, txn_id)]
 
     # ---- for people
 
