@@ -44,6 +44,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "SparkSession": SESSION,
         "txn.spark(spark)": SESSION,
         "BEGIN TRANSACTION": SESSION,
+        "txn.system.timeline": SESSION,
         "client.sql_session()": "tests/integration/sql/test_sql.py",
     },
     "docs/streaming.md": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from google.protobuf.message import Message
@@ -20,6 +20,7 @@ from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.types import Timestamp
 
 if TYPE_CHECKING:
@@ -149,6 +150,15 @@ class Session(Staying):
         """What the status table knows of a transaction. Raises NotFound."""
         request = build(pb.GetTransactionStateRequest, txn_id=txn_id)
         return self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse).txn
+
+    def records(self, request: status_pb.ListTransactionsRequest) -> Iterator[common.TxnInfo]:
+        """What the status table knows of all transactions that are asked for, the newest first."""
+        while True:
+            answer = self.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
+            yield from answer.txns
+            if not answer.more:
+                return
+            request.below_txn_id = answer.txns[-1].txn_id
 
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""

@@ -27,7 +27,7 @@ SESSION = (
     "snapshot(at=",
     "to_pandas(",
 )
-SQL = ("SparkSession", "txn.spark(spark)", "BEGIN TRANSACTION")
+SQL = ("SparkSession", "txn.spark(spark)", "BEGIN TRANSACTION", "txn.system.timeline")
 
 
 @pytest.fixture(scope="module")

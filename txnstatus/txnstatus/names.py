@@ -10,6 +10,8 @@ from txnstatus.errors import InvalidArgument
 MAX_CHARS = 128
 MAX_BYTES = 200
 """Longest name of a table or a database in UTF-8: a directory is called so."""
+SYSTEM = "system"
+"""The database in which SQL shows what the cluster knows of itself."""
 PARTITION_PREFIX = "_partition_"
 """How directories begin that split a write by partition columns; the columns themselves stay in the files."""
 CHANGE_PREFIX = "_txn_"
@@ -38,6 +40,11 @@ def check_table_name(name: str) -> str:
     if not (dot and is_database_name(database) and is_database_name(table)) or name != f"{database}.{table}":
         composed = len(name) > 2 * MAX_CHARS + 2 or unicodedata.is_normalized("NFC", name)
         raise InvalidArgument(f"table name {_shown(name)}: {_TABLE_RULE if composed else _NOT_COMPOSED}")
+    if fold(database) == SYSTEM:
+        raise InvalidArgument(
+            f"table name {_shown(name)}: {SYSTEM} is what the cluster knows of itself",
+            hint=f"tables are made in other databases; SQL reads {SYSTEM}'s",
+        )
     return name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from google.protobuf.message import Message
@@ -144,7 +145,6 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
 
         Raises InvalidArgument; NotFound for a participant that there is not.
         """
-        found: list[TxnSummary] = []
         request = build(
             status_pb.ListTransactionsRequest,
             states=[TxnState(state).name for state in states],
@@ -154,15 +154,9 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
             txn_ids=list(ids),
             begun_since_micros=0 if since is None else instants.micros(since),
             begun_before_micros=0 if until is None else instants.micros(until),
+            limit=limit or 0,
         )
-        while limit is None or len(found) < limit:
-            request.limit = 0 if limit is None else limit - len(found)
-            response = self.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
-            found += map(txn_summary, response.txns)
-            if not response.more:
-                break
-            request.below_txn_id = found[-1].txn_id
-        return found
+        return list(map(txn_summary, islice(self.session.records(request), limit)))
 
     def participants(self, txn_id: int) -> list[ParticipantSummary]:
         """The participants of a transaction, by name, each with what it has come to there. Raises NotFound."""

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from txnclient.control import system_tables
 from txnclient.control.session import SqlSession
 from txnclient.formats.partitions import name_of
-from txnclient.info import TxnSummary
 from txnclient.outcome import CommitReceipt
-from txnclient.read import instants
 from txnclient.write.locks import LockMode
 from txnstatus.errors import InvalidArgument, NotFound, TxnError
-from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnState, micros_at, time_of
+from txnstatus.types import micros_at, time_of
 
 Arguments = Mapping[str, Any]
 Row = Sequence[object]
@@ -120,18 +119,6 @@ def _set_transaction(session: SqlSession, given: Arguments) -> Iterable[Row]:
     return ()
 
 
-def _transactions(session: SqlSession, _: Arguments) -> Iterable[Row]:
-    for each in session.client.transactions([state for state in TxnState if state is not TxnState.COMMITTED]):
-        yield _transaction(each)
-
-
-def _transaction(each: TxnSummary) -> Row:
-    began, changed = (time_of(at) for at in (each.begin_micros, each.last_transition_micros))
-    why = each.cause.message if each.cause else None
-    row = each.txn_id, each.state.name, each.owner, each.label, began, changed
-    return *row, ", ".join(each.participants), why
-
-
 def _abort_transactions(session: SqlSession, given: Arguments) -> Iterable[Row]:
     for txn_id in given["ids"]:
         try:
@@ -143,11 +130,7 @@ def _abort_transactions(session: SqlSession, given: Arguments) -> Iterable[Row]:
 
 
 def _locks(session: SqlSession, given: Arguments) -> Iterable[Row]:
-    for each in session.client.locks(given["table_name"], _partition(session, given) or "", extended=True):
-        state = each.txn_state.name if each.txn_state else None
-        blocked_by = ", ".join(map(str, each.blocked_by))
-        row = each.object, each.mode, each.acquired, each.txn_id, each.owner, _time(each.since)
-        yield *row, blocked_by, state, each.txn_label
+    return system_tables.locks(session.client, given["table_name"], _partition(session, given) or "")
 
 
 def _lock(session: SqlSession, given: Arguments) -> Iterable[Row]:
@@ -161,12 +144,6 @@ def _compact(session: SqlSession, given: Arguments) -> Iterable[Row]:
     table, partition = given["table_name"], given["partition"] or None
     found = session.client.compact(table, partition, given["kind"].lower(), wait=given["wait"])
     return ((each.compaction_id, each.partition, each.kind, each.state) for each in found)
-
-
-def _compactions(session: SqlSession, _: Arguments) -> Iterable[Row]:
-    for each in session.client.compactions():
-        row = each.compaction_id, each.table, each.partition, each.kind, each.state, each.worker, _time(each.opened)
-        yield *row, _time(each.ended), each.input_rows, each.output_rows, each.reason
 
 
 def _undo(session: SqlSession, given: Arguments) -> Iterable[Row]:
@@ -190,8 +167,11 @@ def _partition(session: SqlSession, given: Arguments) -> str | None:
     return name_of(given["partition"], session.client.table(given["table_name"]).schema, given["table_name"])
 
 
-def _time(at: Timestamp) -> datetime | None:
-    return None if at == NO_TIMESTAMP else instants.to_datetime(at)
+def _listed(name: str) -> Procedure:
+    """A system table's rows."""
+    table = system_tables.TABLES[name]
+    everything = system_tables.Wanted()
+    return Procedure(table.description, table.columns, lambda session, _: table.rows(session.client, everything))
 
 
 _RECEIPT = "txn_id BIGINT, commit_timestamp BIGINT, tables STRING"
@@ -235,12 +215,7 @@ PROCEDURES: Mapping[str, Procedure] = {
             Parameter("as_of", "TIMESTAMP", "NULL"),
         ),
     ),
-    "transactions": Procedure(
-        "Transactions that are open, are ending, or were aborted, the newest first.",
-        "txn_id BIGINT, state STRING, owner STRING, label STRING, began TIMESTAMP, changed TIMESTAMP, tables STRING, "
-        "reason STRING",
-        _transactions,
-    ),
+    "transactions": _listed("transactions"),
     "abort_transactions": Procedure(
         "Aborts transactions, whosever they are.",
         "txn_id BIGINT, aborted BOOLEAN, reason STRING",
@@ -248,9 +223,8 @@ PROCEDURES: Mapping[str, Procedure] = {
         (Parameter("ids", "ARRAY<BIGINT>"),),
     ),
     "locks": Procedure(
-        "Locks that are held and waited for.",
-        "object STRING, mode STRING, acquired BOOLEAN, txn_id BIGINT, owner STRING, since TIMESTAMP, "
-        "blocked_by STRING, txn_state STRING, txn_label STRING",
+        system_tables.TABLES["locks"].description,
+        system_tables.TABLES["locks"].columns,
         _locks,
         (Parameter("table_name", "STRING", "''"), _PARTITION),
     ),
@@ -285,11 +259,6 @@ PROCEDURES: Mapping[str, Procedure] = {
         ),
         moves=True,
     ),
-    "compactions": Procedure(
-        "Compactions that are wanted, under way, or over, the newest first.",
-        "compaction_id STRING, table_name STRING, partition STRING, kind STRING, state STRING, worker STRING, "
-        "opened TIMESTAMP, ended TIMESTAMP, input_rows BIGINT, output_rows BIGINT, reason STRING",
-        _compactions,
-    ),
+    "compactions": _listed("compactions"),
 }
 """Procedures by their names."""

@@ -11,12 +11,14 @@ from sqlglot import exp
 
 from txnclient.client.client import Client
 from txnclient.client.making import unmake
+from txnclient.control import system_tables
+from txnclient.ducksql import system
 from txnclient.ducksql.changes import fitted
 from txnclient.ducksql.queries import Reading, understood
 from txnclient.ducksql.trees import require_only, shown, table_name
 from txnclient.outcome import RowsAffected
 from txnstatus.errors import InvalidArgument, NotFound
-from txnstatus.names import fold
+from txnstatus.names import SYSTEM, fold
 from txnstatus.schema import Column
 
 Resolve = Callable[[list[str]], str]
@@ -132,7 +134,11 @@ def alter(client: Client, tree: exp.Expression, resolve: Resolve) -> None:
 def describe(client: Client, tree: exp.Expression, resolve: Resolve) -> pa.Table:
     """As Spark's: a row for each column, and then for those of partitions and of the key."""
     require_only(tree, "DESCRIBE", "this", "kind")
-    schema = client.table(table_name(tree.this, resolve)).schema
+    name = table_name(tree.this, resolve)
+    if system.is_one(name):
+        columns = system_tables.columns(system_tables.named(fold(name.partition(".")[2])))
+        return texts(("col_name", "data_type", "comment"), list(map(_described, columns)))
+    schema = client.table(name).schema
     rows = list(map(_described, schema.columns))
     by_name = {column.name: column for column in schema.columns}
     for title, names in (("# Partition Information", schema.partition_by), ("# Primary Key", schema.primary_key)):
@@ -148,6 +154,9 @@ def _described(column: Column) -> tuple[str, str, str]:
 def tables(client: Client, database: str, pattern: str | None) -> pa.Table:
     """The tables of a database, or of all where it is empty."""
     names = [each.name.split(".", 1) for each in client.tables()]
+    if fold(database) == SYSTEM:
+        names = [[SYSTEM, name] for name in system_tables.names()]
+        database = SYSTEM
     there = [(part, name) for part, name in names if database in ("", part) and _is_like(name, pattern)]
     return texts(("namespace", "tableName"), sorted(there))
 

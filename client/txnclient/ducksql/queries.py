@@ -15,6 +15,8 @@ from sqlglot.errors import SqlglotError
 
 from txnclient.change import duck
 from txnclient.change.sql import DIALECT, own_type
+from txnclient.client.client import Client
+from txnclient.ducksql import system
 from txnclient.ducksql.arguments import instant
 from txnclient.ducksql.trees import Arguments, require_only, shown, table_name
 from txnclient.read.scanned_later import ScannedLater
@@ -42,6 +44,7 @@ _REFUSED = (
 class Reading:
     """What tables a statement reads, and as of when."""
 
+    client: Client
     now: Snapshot
     at: Callable[[int | datetime], Snapshot]
     """The snapshot of `VERSION AS OF` and `TIMESTAMP AS OF`; it is closed by whoever gives it."""
@@ -187,6 +190,8 @@ def _scan(node: exp.Table, tree: exp.Expression, reading: Reading) -> ScannedLat
     """The rows of a table: of files DuckDB reads what it wants, when it does; of all else what is named is read now."""
     require_only(node, f"table {node.name}", "this", "db", "catalog", "alias", "version", "joins", "laterals", "pivots")
     name = table_name(node, reading.resolve)
+    if system.is_one(name):
+        return system.read(name, node, reading.client)
     snapshot = reading.now
     if (version := node.args.get("version")) is not None:
         snapshot = reading.at(instant(version, reading.args))

@@ -163,7 +163,9 @@ class DuckSession(Staying):
         with ExitStack() as stack:
             if now is None:
                 now = stack.enter_context(self._client.snapshot()) if block is None else block.snapshot()
-            yield Reading(now, lambda at: stack.enter_context(self._client.snapshot(at)), self._resolve, args)
+            yield Reading(
+                self._client, now, lambda at: stack.enter_context(self._client.snapshot(at)), self._resolve, args
+            )
 
     def _resolve(self, parts: Sequence[str]) -> str:
         found = self._names.table(parts)
@@ -232,10 +234,10 @@ class DuckSession(Staying):
 
 def _column(values: list[Any], kind: str) -> pa.Array:
     """A column of what a procedure answers."""
-    if kind == "TIMESTAMP":
+    if kind.upper() == "TIMESTAMP":
         times = [None if each is None else time_of(each) for each in values]
         return pa.array(times, pa.timestamp("us", "UTC"))
-    return pa.array(values, {"STRING": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_()}[kind])
+    return pa.array(values, {"STRING": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_()}[kind.upper()])
 
 
 def _counted(rows: RowsAffected | None) -> pa.Table:

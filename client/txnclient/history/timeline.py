@@ -41,7 +41,8 @@ class Timeline:
         first = 0 if since is None else instants.micros(since)
         end = (1 << 63) - 1 if until is None else instants.micros(until)
         # Records first: what is forgotten meanwhile is in a file by then.
-        kept: dict[int, Past] = {each.txn_id: _of_record(each) for each in self._ended(label)}
+        ended = build(status_pb.ListTransactionsRequest, states=[each.name for each in TERMINAL], label=label)
+        kept: dict[int, Past] = {each.txn_id: _of_record(txn_summary(each)) for each in self.session.records(ended)}
         kept |= {each.txn_id: each for each in timeline.read(self._files(first, end))}
         wanted = (
             each
@@ -51,16 +52,6 @@ class Timeline:
             and (not table or any(change.table == table for change in each.tables))
         )
         return sorted(wanted, key=lambda each: (each.ended, each.txn_id))
-
-    def _ended(self, label: str) -> list[TxnSummary]:
-        found = list[TxnSummary]()
-        request = build(status_pb.ListTransactionsRequest, states=[each.name for each in TERMINAL], label=label)
-        while True:
-            answer = self.session.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
-            found += map(txn_summary, answer.txns)
-            if not answer.more:
-                return found
-            request.below_txn_id = found[-1].txn_id
 
     def _files(self, first: int, end: int) -> Sequence[str]:
         found = list[str]()

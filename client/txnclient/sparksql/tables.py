@@ -20,7 +20,7 @@ from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
-from txnclient.sparksql import changes, parts, procedures
+from txnclient.sparksql import arrow_stream, changes, parts, procedures, system
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
@@ -74,6 +74,7 @@ class Tables:
             "partitions": self._partitions,
             "require": lambda request: self._kept(request).seen.require(request["table"]),
             **procedures.answers(self.sql),
+            **system.answers(client),
             **self._writes.answers(),
             **self._of_statements(self._writes.statements()),
             **self._of_tables(Definitions(client).answers()),
@@ -208,7 +209,7 @@ class Tables:
         }
         if there.loose is not None and there.loose_rows:
             rows = changes.placed(there.loose, there.schema) if request["places"] else there.loose
-            answer["loose"] = base64.b64encode(_stream(rows)).decode()
+            answer["loose"] = arrow_stream.told(rows)
         return answer
 
     def _partitions(self, request: Request) -> list[parts.Values]:
@@ -312,13 +313,3 @@ def _file(file: DataFile, dead: DeadRows) -> Request:
     if positions := dead.get(file.path):
         told["dead"] = base64.b64encode(positions.serialize()).decode()
     return told
-
-
-def _stream(rows: pa.Table) -> bytes:
-    """As Arrow's stream."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    return bytes(sink.getvalue())

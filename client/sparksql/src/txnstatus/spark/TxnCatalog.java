@@ -28,7 +28,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Tables of a cluster of txnstatus, as Spark plans with them. What a name means and what is seen, Python says. */
 public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
-  private static final String SYSTEM = "system";
+  static final String SYSTEM = "system";
 
   private String name;
   private Bridge bridge;
@@ -65,6 +65,10 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     if (id.namespace().length != 1) throw new NoSuchTableException(id);
     String table = named(id);
     try {
+      if (isSystem(id.namespace())) {
+        if (at.isEmpty()) return new SystemTable(name, id.name().toLowerCase(Locale.ROOT), bridge);
+        throw Told.error("INVALID_ARGUMENT", table + " shows what is so now, and has no versions", null);
+      }
       Seen seen = sharing.seen(at);
       JsonNode answer = bridge.call("load", Bridge.request().put("table", table).put("seen", seen.id));
       return new TxnTable(name, table, answer, seen, bridge);
@@ -76,6 +80,7 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
 
   @Override public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     List<Identifier> found = new ArrayList<>();
+    if (isSystem(namespace)) for (JsonNode each : bridge.call("system tables", Bridge.request())) found.add(Identifier.of(namespace, each.asText()));
     for (String[] each : names()) if (namespace.length == 1 && each[0].equals(namespace[0])) found.add(Identifier.of(namespace, each[1]));
     if (found.isEmpty()) throw new NoSuchNamespaceException(namespace);
     return found.toArray(new Identifier[0]);
@@ -243,6 +248,7 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
   }
 
   @Override public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    if (isSystem(namespace)) return Map.of("comment", "what the cluster knows of itself");
     if (namespace.length == 1) for (String[] each : listNamespaces()) if (each[0].equals(namespace[0])) return Map.of();
     throw new NoSuchNamespaceException(namespace);
   }

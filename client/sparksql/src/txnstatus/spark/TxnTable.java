@@ -53,10 +53,18 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     this.seen = seen;
     this.bridge = bridge;
     this.told = told;
-    this.columns = StreamSupport.stream(told.get("columns").spliterator(), false).map(TxnTable::column).toArray(Column[]::new);
+    this.columns = columns(told);
+    this.rows = rows(columns);
+  }
+
+  static Column[] columns(JsonNode told) {
+    return StreamSupport.stream(told.get("columns").spliterator(), false).map(TxnTable::column).toArray(Column[]::new);
+  }
+
+  static StructType rows(Column... columns) {
     StructType found = new StructType();
     for (Column each : columns) found = found.add(each.name(), each.dataType(), each.nullable());
-    this.rows = found;
+    return found;
   }
 
   private static Column column(JsonNode told) {
