@@ -24,15 +24,27 @@ class Sessions:
         self._make = make
         self._lock = threading.Lock()
         self._tables: dict[str, Tables] = {}
+        self._gone: set[str] = set()
+        """Sessions of which only plans are left. What nothing refers to any more says so in any order."""
         self._first = ""
 
     def answer(self, method: str, request: Request) -> Any:
         session = request["session"]
-        if method == "bye":
-            with self._lock:
-                gone = self._tables.pop(session, None)
-            return gone and gone.answer(method, request)
-        return self._of(session).answer(method, request)
+        tables = self._of(session)
+        try:
+            return tables.answer(method, request)
+        finally:
+            if method in ("bye", "release"):
+                self._forget(session, tables, is_gone=method == "bye")
+
+    def _forget(self, session: str, tables: Tables, *, is_gone: bool) -> None:
+        """What a plan reads is kept until it says that it is gone."""
+        with self._lock:
+            if is_gone:
+                self._gone.add(session)
+            if session in self._gone and not tables.is_read:
+                self._gone.discard(session)
+                self._tables.pop(session, None)
 
     def of(self, session: str | None) -> Tables:
         """None: the session that has asked first, where nobody here knows its id."""

@@ -88,6 +88,12 @@ class Tables:
     def last_commit(self) -> CommitReceipt | None:
         return self._writes.receipt
 
+    @property
+    def is_read(self) -> bool:
+        """Whether there are plans that have said that they read, and not that they are gone."""
+        with self._lock:
+            return bool(self._seen)
+
     def answer(self, method: str, request: Request) -> Any:
         if method not in self._methods:
             raise InternalError(f"the catalog's jar asks for {method!r}, which is not known")

@@ -13,7 +13,9 @@ import pytest
 from tests.spark.sql.drivers import HOME, driver, listens
 from tests.support import wait_until
 from txnclient import Client
-from txnclient.sparksql import serving
+from txnclient.sparksql import bridge, serving
+from txnclient.sparksql.bridge import Address, Answers
+from txnclient.sparksql.seen import Seen
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import free_ports
 from txnstatus.errors import InvalidArgument
@@ -143,6 +145,30 @@ def test_a_command_is_told_by_a_file_of_its_own(client: Client, tmp_path: Path) 
         "spark.sql.catalog.lake",
         *(f"spark.sql.catalog.lake.{each}" for each in ("id", "port", "token")),
     }
+
+
+@pytest.mark.parametrize("plan_goes_first", [True, False])
+def test_what_a_session_reads_is_released_in_whichever_order_it_goes(
+    client: Client, plan_goes_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java tells of what nothing refers to any more in any order."""
+    released, release = list[Seen](), Seen.release
+
+    def noted(self: Seen) -> None:
+        released.append(self)
+        release(self)
+
+    monkeypatch.setattr(Seen, "release", noted)
+    with monkeypatch.context() as patch:
+        held = dict[str, Answers]()
+        patch.setattr(bridge, "serve", lambda name, answers: held.update({name: answers}) or Address(1, "token"))
+        with serving.served(client):
+            (answers,) = held.values()
+            seen = answers("see", {"session": "one"})
+            goodbyes = [("release", {"session": "one", "seen": seen}), ("bye", {"session": "one"})]
+            for method, request in goodbyes if plan_goes_first else reversed(goodbyes):
+                answers(method, request)
+    assert len(released) == 1
 
 
 def test_what_cannot_be_run_is_said(client: Client) -> None:
