@@ -20,7 +20,7 @@ HOST = ("test_nemesis", "test_disks", "test_soak", "test_isolation", "test_power
 """Files that mount, cut networks and turn clocks, and are the longest: one after the other."""
 OWN = ("test_demo", "test_readme")
 """Files in those folders that start all they need themselves."""
-APART = ("test_packaging", "test_seeds")
+APART = ("test_packaging", "test_seeds", "test_layering", "test_tidy")
 """Files without a cluster that are one piece of work."""
 LONGEST = (
     "spark/sql",

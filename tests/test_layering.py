@@ -160,7 +160,10 @@ def _read_modules() -> list[Module]:
     return modules
 
 
-MODULES = _read_modules()
+@pytest.fixture(scope="module")
+def modules() -> list[Module]:
+    """All of ours: read when a test asks for them, since every process that runs tests imports this file."""
+    return _read_modules()
 
 
 # ---- rooms
@@ -295,38 +298,38 @@ def _with_ancestors(name: str) -> Iterator[str]:
 # ---- the source keeps them
 
 
-def test_every_package_has_its_place() -> None:
+def test_every_package_has_its_place(modules: list[Module]) -> None:
     assert {Path(folder).name for folder in PACKAGES} == set(MAY_IMPORT), "a new package needs a line in MAY_IMPORT"
-    cores = {module.name for module in MODULES if module.is_core}
+    cores = {module.name for module in modules if module.is_core}
     assert {"txnstatus.status.table", "txnstatus.status.manager", "txnparticipant.shard.shard"} <= cores
     assert not {"txnstatus.raft.group", "txnstatus.status.service", "txndeploy.node.process"} & cores
 
 
-def test_packages_import_in_one_direction() -> None:
-    assert not (broken := list(wrong_direction(MODULES))), _list(broken)
+def test_packages_import_in_one_direction(modules: list[Module]) -> None:
+    assert not (broken := list(wrong_direction(modules))), _list(broken)
 
 
-def test_cores_import_no_shell_and_nothing_that_acts() -> None:
-    assert not (broken := list(impure_cores(MODULES))), _list(broken)
+def test_cores_import_no_shell_and_nothing_that_acts(modules: list[Module]) -> None:
+    assert not (broken := list(impure_cores(modules))), _list(broken)
 
 
-def test_libraries_stay_where_they_belong() -> None:
-    assert not (broken := list(strayed_libraries(MODULES))), _list(broken)
+def test_libraries_stay_where_they_belong(modules: list[Module]) -> None:
+    assert not (broken := list(strayed_libraries(modules))), _list(broken)
 
 
-def test_rooms_import_those_below() -> None:
-    folders = {(module.package, module.name.split(".")[1]) for module in MODULES if module.name.count(".") > 1}
+def test_rooms_import_those_below(modules: list[Module]) -> None:
+    folders = {(module.package, module.name.split(".")[1]) for module in modules if module.name.count(".") > 1}
     named = {(package, name) for package, rooms in BELOW.items() for name in rooms} | {("txnstatus", "proto")}
     assert not (unknown := folders - named), f"a new room needs a floor: {unknown}"
-    assert not (broken := list(wrong_floor(MODULES))), _list(broken)
+    assert not (broken := list(wrong_floor(modules))), _list(broken)
 
 
-def test_what_serves_is_imported_by_who_composes() -> None:
-    assert not (broken := list(served_elsewhere(MODULES))), _list(broken)
+def test_what_serves_is_imported_by_who_composes(modules: list[Module]) -> None:
+    assert not (broken := list(served_elsewhere(modules))), _list(broken)
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
-    assert (cycle := import_cycle(MODULES)) is None, f"modules import each other:\n{cycle}"
+def test_no_module_imports_itself_by_way_of_others(modules: list[Module]) -> None:
+    assert (cycle := import_cycle(modules)) is None, f"modules import each other:\n{cycle}"
 
 
 def _list(broken: list[str]) -> str:

@@ -16,9 +16,11 @@ from txndeploy.terminal import listings, output
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import console, plain, status_line
 
+commands = typer.Typer(rich_markup_mode=None)
 WordT = TypeVar("WordT", bound=str)
 
 
+@commands.command()
 @tells_errors
 def compactor(
     cluster: ClusterOption,
@@ -61,6 +63,7 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+@commands.command()
 @tells_errors
 def compactions(
     cluster: ClusterOption,

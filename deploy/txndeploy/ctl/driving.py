@@ -11,7 +11,10 @@ import txnclient
 from txnclient.sparksql import serving
 from txndeploy.terminal.commands import ClusterOption, tells_errors
 
+commands = typer.Typer(rich_markup_mode=None)
 
+
+@commands.command()
 @tells_errors
 def spark(
     cluster: ClusterOption,

@@ -14,7 +14,9 @@ from txndeploy.terminal import output, past
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import console, plain
 
+commands = typer.Typer(rich_markup_mode=None)
 savepoint_app = typer.Typer(help="Keep tables as they are now, under a name.", no_args_is_help=True)
+commands.add_typer(savepoint_app, name="savepoint")
 
 
 @savepoint_app.command("create")
@@ -67,6 +69,7 @@ def undo(
         _tell(client.undo(txn_id, label=label), f"transaction {txn_id} is undone", as_json=as_json)
 
 
+@commands.command()
 @tells_errors
 def restore(
     cluster: ClusterOption,
@@ -97,6 +100,7 @@ def _tell(receipt: CommitReceipt, what: str, *, as_json: bool) -> None:
     console().print(f"{what} by transaction {receipt.txn_id}: {plain(changed)}.")
 
 
+@commands.command()
 @tells_errors
 def timeline(
     cluster: ClusterOption,

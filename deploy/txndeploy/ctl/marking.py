@@ -9,7 +9,9 @@ from txndeploy.terminal import past
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import console, plain
 
+commands = typer.Typer(rich_markup_mode=None)
 app = typer.Typer(help="How far sources have been taken, by streams and consumers.", no_args_is_help=True)
+commands.add_typer(app, name="marks")
 
 
 @app.command("list")

@@ -10,8 +10,11 @@ import txnclient
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import console, plain
 
+commands = typer.Typer(rich_markup_mode=None)
 group_app = typer.Typer(help="Add groups of replicas, each with a log of its own.", no_args_is_help=True)
 database_app = typer.Typer(help="Say where new tables of a database are.", no_args_is_help=True)
+commands.add_typer(group_app, name="group")
+commands.add_typer(database_app, name="database")
 
 
 @group_app.command("add")

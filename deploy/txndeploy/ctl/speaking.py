@@ -10,7 +10,10 @@ import typer
 import txnclient
 from txndeploy.terminal.commands import JsonOption, TimeoutOption, tells_errors
 
+commands = typer.Typer(rich_markup_mode=None)
 
+
+@commands.command()
 @tells_errors
 def sql(
     cluster: Annotated[

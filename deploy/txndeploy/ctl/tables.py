@@ -14,7 +14,9 @@ from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption
 from txndeploy.terminal.output import console, plain
 from txnstatus import table_properties
 
+commands = typer.Typer(rich_markup_mode=None)
 app = typer.Typer(help="Look at tables, alter, compact and drop them.", no_args_is_help=True)
+commands.add_typer(app, name="table")
 app.command("compact")(compacting.compact)
 app.command("optimize")(compacting.optimize)
 app.command("import")(importing.import_files)

@@ -14,7 +14,10 @@ from txndeploy.doctor.report import NOT_SEEN, Report
 from txndeploy.terminal.commands import ClusterOption, JsonOption, tells_errors
 from txndeploy.terminal.output import console, plain
 
+commands = typer.Typer(rich_markup_mode=None)
 
+
+@commands.command()
 @tells_errors
 def doctor(
     cluster: ClusterOption,

@@ -10,6 +10,7 @@ from typing import Annotated, Self
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from txndeploy.errors import ConfigError
 from txnparticipant.leader.service import ShardSettings
 from txnstatus.catalog.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, NodeInfo, initial
 from txnstatus.catalog.options import Options
@@ -28,10 +29,6 @@ StrategyTarget = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 
 _DEFAULTS = Options()
 _RAFT = RaftSettings()
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; the message names the value and the rule."""
 
 
 class Role(StrEnum):

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 import uvloop
 from google.protobuf.message import DecodeError
 
+from txndeploy.errors import ConfigError
 from txndeploy.node import config as configuration
 from txndeploy.node import garbage
 from txndeploy.node.chronicler import Chronicler
-from txndeploy.node.config import ConfigError, NodeConfig
+from txndeploy.node.config import NodeConfig
 from txndeploy.node.roles import SERVICES, Roles
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from txndeploy.node.config import ConfigError
+from txndeploy.errors import ConfigError
 from txnparticipant.locks.strategies import BUILT_IN, Strategy
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from txnclient import TxnError
-from txndeploy.node.config import ConfigError
+from txndeploy.errors import ConfigError
 from txndeploy.terminal.output import Listing, console, lines
 
 P = ParamSpec("P")

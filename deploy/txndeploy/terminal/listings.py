@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txnclient import (
     Client,
@@ -23,12 +23,14 @@ from txnclient import (
 from txnclient.calls.channel import ManagerChannel
 from txnclient.info import TableInfo
 from txnclient.read.table_files import TableFiles
-from txndeploy.local.cluster import LocalCluster
 from txndeploy.terminal.output import Field, Listing
 from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2, participant_pb2
 from txnstatus.types import EPOCH, TERMINAL, Timestamp, micros_of
+
+if TYPE_CHECKING:
+    from txndeploy.local.cluster import LocalCluster
 
 _COLOURS = {
     TxnState.OPEN.name: "cyan",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.harness.cluster import CONFIG
+from txndeploy.errors import ConfigError
 from txndeploy.node import config, strategies
-from txndeploy.node.config import ConfigError
 from txnparticipant.locks.strategies import BUILT_IN
 
 

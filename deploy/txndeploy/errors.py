@@ -1,0 +1,7 @@
+"""Errors that whoever runs nodes is told."""
+
+from __future__ import annotations
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the value and the rule."""

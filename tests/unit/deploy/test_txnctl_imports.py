@@ -1,0 +1,27 @@
+"""What `txnctl sql` imports: nothing that only a node needs, so that a query is not the least of what it takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+FOR_NODES = ("grpc", "msgspec", "pydantic", "pysyncobj", "tomli_w", "txnmanager", "txnparticipant", "uvloop")
+"""Packages that nodes need, and processes that start some."""
+FOR_OTHERS = ("deltalake", "polars", "prompt_toolkit", "pyiceberg", "pyspark")
+ENGINES = ("duckdb", "numpy", "pandas", "pyarrow", "rich", "sqlglot")
+"""Libraries that SQL needs, with those that pyarrow imports where they are."""
+SQL = "import txndeploy.ctl.speaking, txndeploy.speaking.results, txnclient.ducksql.sessions"
+PROGRAM = "import sys; from txndeploy.ctl.commands import app; {}; print(*sys.modules)"
+
+
+@pytest.mark.parametrize(
+    ("imported", "without"),
+    [("", (*FOR_NODES, *FOR_OTHERS, *ENGINES)), (SQL, (*FOR_NODES, *FOR_OTHERS))],
+    ids=["txnctl", "sql"],
+)
+def test_a_command_imports_what_it_needs(imported: str, without: tuple[str, ...]) -> None:
+    command = [sys.executable, "-c", PROGRAM.format(imported or "pass")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    assert {name.partition(".")[0] for name in done.stdout.split()}.isdisjoint(without)
