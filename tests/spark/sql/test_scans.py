@@ -135,6 +135,17 @@ def test_fractions_that_parquet_compares_otherwise_are_found(sql: Sql, client: C
     assert rows(sql(f"SELECT id FROM txn.{table}")) == [(1,)]
 
 
+def test_times_that_statements_have_written_skip_files(spark: SparkSession, sql: Sql, new_table: NewTable) -> None:
+    """Whatever a session would write: of INT96, Spark's default, there are no ranges."""
+    table = new_table("at timestamp")
+    with setting(spark, "spark.sql.parquet.outputTimestampType", "INT96"):
+        for day in (1, 2):
+            sql(f"INSERT INTO txn.{table} VALUES (TIMESTAMP '2024-01-0{day} 00:00:00')")
+    found = sql(f"SELECT * FROM txn.{table} WHERE at = TIMESTAMP '2024-01-02 00:00:00'")
+    assert len(rows(found)) == 1
+    assert [each["filesSkipped"] for each in metrics(found)] == [1]
+
+
 @pytest.mark.parametrize("java8", ["false", "true"])
 def test_days_that_the_julian_calendar_has_not_are_found(
     spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, java8: str
