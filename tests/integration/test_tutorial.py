@@ -1,0 +1,54 @@
+"""The documents' notebook, run from top to bottom as its readers do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+pytestmark = pytest.mark.cluster
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "tutorial.ipynb"
+CELL_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "what it showed somebody once is not kept"
+    resources = {"metadata": {"path": str(tmp_path_factory.mktemp("notebook"))}}
+    NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources=resources).execute()
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_each_cell_shows_what_its_text_says(cells: list[Any]) -> None:
+    shown = iter([_shown(cell) for cell in cells])
+    assert "<caption>Client</caption>" in next(shown)
+    assert "<caption>shop.stock</caption>" in next(shown)
+    assert "<td>shop.lines, shop.orders, shop.stock</td>" in next(shown)
+    after_a_failure = next(shown)
+    assert "not so many pens" in after_a_failure
+    assert "eve" not in after_a_failure
+    assert "193" in next(shown)
+    assert "shop.stock(ink) was changed by transaction 3, which was first" in next(shown)
+    assert "<td>2</td>" in next(shown)
+    past = next(shown)
+    assert past.startswith("4 2\n")
+    assert past.count("<td>delete</td>") == 2
+    assert "<caption>Committed</caption>" in next(shown)
+    assert "<td>7</td>" in next(shown), "the pens are back"
+    timeline = next(shown)
+    assert timeline.count("ABORTED") == 2
+    assert "bad load" in timeline
+    altered = next(shown)
+    assert altered.startswith("['id', 'customer', 'day']\n")
+    assert "<td>note</td>" in altered
+    assert list(shown) == [""], "the end shows nothing"
+
+
+def _shown(cell: Any) -> str:
+    """What is below the cell: text, and HTML where there is some."""
+    found = (each.get("data", {}).get("text/html") or each.get("text", "") for each in cell.outputs)
+    return "".join(found)
