@@ -143,7 +143,7 @@ class World:
 
     def note_clocks(self) -> None:
         """To be called when a wall clock has changed, or a machine has come."""
-        self.retention.note_clocks({name: each.clock.wall_offset for name, each in self.cluster.machines.items()})
+        self.retention.note_clocks({name: each.clock for name, each in self.cluster.machines.items()})
 
     def _rng(self, purpose: str) -> random.Random:
         return random.Random(f"{self.scenario.seed} {purpose}")
