@@ -167,14 +167,15 @@ class Snapshot(Staying):
         """The table as a pyarrow Dataset, for whatever scans such: polars, Dask, Ray, DataFusion.
 
         Files are read when it is scanned, and pages are verified: keep the snapshot, and do not close it, until then.
-        A table with row changes or deleted rows is read now, all of it. Filters are pyarrow's, whoever says them: no
-        comparison but `!=` holds for a NaN.
+        A table with row changes, deleted rows or renamed columns is read now, all of it. Filters are pyarrow's, whoever
+        says them: no comparison but `!=` holds for a NaN.
         """
         import pyarrow.dataset as ds
 
         found = self.table_files(table)
         with self.explained(table):
-            return found.dataset() if found.files and found.are_the_table else ds.dataset(found.to_arrow())
+            as_they_are = found.files and found.are_the_table and not found.schema.is_renamed
+            return found.dataset() if as_they_are else ds.dataset(found.to_arrow())
 
     def to_duckdb(self, table: str, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The table as a relation of the DuckDB connection, by default the usual one. Needs `txnstatus[duckdb]`.
@@ -185,18 +186,20 @@ class Snapshot(Staying):
         """
         import duckdb
 
-        from txnclient.read.scanned_later import ScannedLater
+        from txnclient.read.scanned_later import ScannedLater, called
 
         if not isinstance(connection, duckdb.DuckDBPyConnection | None):
             raise InvalidArgument(
                 f"the connection of DuckDB is a {type(connection).__name__}",
                 hint="choose columns and rows of the relation: .project('id'), .filter('id > 1')",
             )
-        found, rows = self.table_files(table), None
+        found, wanted = self.table_files(table), connection or duckdb.default_connection()
         with self.explained(table):
-            if found.files and found.are_the_table:
-                rows = ScannedLater(found.dataset(), found.files, lambda: self.explained(table))
-            return (connection or duckdb.default_connection()).from_arrow(found.to_arrow() if rows is None else rows)
+            if not (found.files and found.are_the_table):
+                return wanted.from_arrow(found.to_arrow())
+            rows = ScannedLater(found.dataset(), found.files, lambda: self.explained(table))
+            relation = wanted.from_arrow(rows)
+            return relation.project(called(found.schema)) if found.schema.is_renamed else relation
 
     def to_batches(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None

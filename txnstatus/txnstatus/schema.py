@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from txnstatus.ddl import parse_type
 from txnstatus.errors import InvalidArgument
@@ -24,6 +24,8 @@ MAX_COMMENT_CHARACTERS = 1_000
 MAX_SCHEMA_CHARACTERS = 128 << 10
 """Characters of the names, types and comments of all columns."""
 MAX_PARTITION_COLUMNS = 32
+MAX_RETIRED = 10_000
+"""Columns that can be dropped from one table, over all of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,15 @@ class Column:
     comment: str = ""
     added: bool = False
     """Whether it came after the table: rows and files that do not have it have nulls there."""
+    stored: str = ""
+    """The name in files, where that is another one: see `in_files`."""
+
+    @property
+    def in_files(self) -> str:
+        """What it is called in files, in manifests and in row changes, from its first day to its last. No other column
+        of the table is ever called so there.
+        """
+        return self.stored or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,10 @@ class Schema:
     columns: tuple[Column, ...]
     partition_by: tuple[str, ...] = ()
     primary_key: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+    """Names in files of columns that were dropped."""
+    version: int = field(default=0, compare=False)
+    """How often the table's columns were changed before."""
 
     def __post_init__(self) -> None:
         """The columns of a key take no nulls, as in SQL, whether they are declared so or not."""
@@ -88,6 +103,9 @@ class Schema:
                 )
         if len(self.partition_by) == len(self.columns):
             raise InvalidArgument("every column is a partition column: at least one must not be")
+        names_in_files = [fold(name) for name in (*(column.in_files for column in self.columns), *self.retired)]
+        if len(set(names_in_files)) < len(names_in_files):
+            raise InvalidArgument("two columns have one name in files")
 
     def _check_size(self) -> None:
         if not self.columns:
@@ -96,6 +114,7 @@ class Schema:
         for count, what, most in (
             (len(self.columns), "columns", MAX_COLUMNS),
             (len(self.partition_by), "partition columns", MAX_PARTITION_COLUMNS),
+            (len(self.retired), "columns that were dropped", MAX_RETIRED),
             (characters, "characters in names, types and comments", MAX_SCHEMA_CHARACTERS),
         ):
             if count > most:
@@ -106,20 +125,45 @@ class Schema:
         """Whether a row's key says in which partition it is: then no key is in two of them."""
         return bool(self.partition_by) and set(self.partition_by) <= set(self.primary_key)
 
+    @property
+    def is_renamed(self) -> bool:
+        """Whether a column is called otherwise than in files."""
+        return any(column.stored for column in self.columns)
+
+    @property
+    def in_files(self) -> Schema:
+        """The same columns by their names in files. Those of the key and of partitions have no others."""
+        if not self.is_renamed:
+            return self
+        return replace(self, columns=tuple(replace(each, name=each.in_files, stored="") for each in self.columns))
+
     def to_wire(self) -> common.TableSchema:
         return common.TableSchema(
             columns=[
-                common.Column(name=c.name, type=c.type, nullable=c.nullable, comment=c.comment, added=c.added)
+                common.Column(
+                    name=c.in_files,
+                    type=c.type,
+                    nullable=c.nullable,
+                    comment=c.comment,
+                    added=c.added,
+                    shown=c.name if c.stored else "",
+                )
                 for c in self.columns
             ],
             partition_by=self.partition_by,
             primary_key=self.primary_key,
+            retired=self.retired,
+            version=self.version,
         )
 
     @classmethod
     def from_wire(cls, wire: common.TableSchema) -> Schema:
-        columns = tuple(Column(c.name, c.type, c.nullable, c.comment, c.added) for c in wire.columns)
-        return cls(columns, tuple(wire.partition_by), tuple(wire.primary_key))
+        columns = (
+            Column(c.shown or c.name, c.type, c.nullable, c.comment, c.added, c.name if c.shown else "")
+            for c in wire.columns
+        )
+        retired = tuple(wire.retired)
+        return cls(tuple(columns), tuple(wire.partition_by), tuple(wire.primary_key), retired, wire.version)
 
     def require_same_columns(self, found: Sequence[Column], table: str) -> None:
         """Raises InvalidArgument naming the first column that is missing, unknown, or of another type.

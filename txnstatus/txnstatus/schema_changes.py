@@ -1,7 +1,7 @@
 """Changes of a table's columns: what may become of a schema.
 
-A column is known by its name, in files and in rows alike. So a name is given once and for all: what is added is in no
-file before, and is null there; nothing is dropped or renamed whose name another column could get.
+A column is known by its name in files, which it keeps whatever it is called, and which no other one gets, even when it
+is dropped. So what is added is in no file before, and is null there; and whoever renames one changes no file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST = ""
 
 @value
 class ColumnChange:
-    """A column that is added, or another one that is changed."""
+    """A column that is added, or another one that is changed or dropped."""
 
     name: str
     type: str = ""
@@ -32,34 +32,52 @@ class ColumnChange:
     """The column before it, or FIRST; None: it stays where it is, and one that is added comes last."""
     takes_nulls: bool = False
     """Whether it is NOT NULL no more."""
+    rename: str = ""
+    """What it is called from now on; empty: as it is."""
+    drop: bool = False
 
     def to_wire(self) -> pb.ColumnChange:
         return pb.ColumnChange(
-            name=self.name, type=self.type, comment=self.comment, after=self.after, takes_nulls=self.takes_nulls
+            name=self.name,
+            type=self.type,
+            comment=self.comment,
+            after=self.after,
+            takes_nulls=self.takes_nulls,
+            rename=self.rename,
+            drop=self.drop,
         )
 
     @classmethod
     def from_wire(cls, wire: pb.ColumnChange) -> ColumnChange:
         comment = wire.comment if wire.HasField("comment") else None
         after = wire.after if wire.HasField("after") else None
-        return cls(wire.name, wire.type, comment, after, wire.takes_nulls)
+        return cls(wire.name, wire.type, comment, after, wire.takes_nulls, wire.rename, wire.drop)
 
 
 def changed(schema: Schema, changes: Iterable[ColumnChange], table: str) -> Schema:
     """The schema after all changes, one after the other. Raises InvalidArgument, naming the column."""
+    version = schema.version + 1
     for each in changes:
-        schema = _added(schema, each, table) if each.type else _altered(schema, each, table)
+        act = _dropped if each.drop else _added if each.type else _altered
+        schema = act(schema, each, table)
     schema.check()
-    return schema
+    return replace(schema, version=version)
 
 
 def _added(schema: Schema, change: ColumnChange, table: str) -> Schema:
-    for column in schema.columns:
-        if fold(column.name) == fold(change.name):
-            said = f"column {change.name!r} cannot be added to table {table}: it has a column {column.name!r}"
-            raise InvalidArgument(f"{said} (case does not count)")
-    added = Column(change.name, column_type(change.name, change.type), True, change.comment or "", added=True)
+    _require_free(schema, change.name, f"column {change.name!r} cannot be added to table {table}")
+    kind, stored = column_type(change.name, change.type), _free_in_files(schema, change.name)
+    added = Column(change.name, kind, True, change.comment or "", True, stored if stored != change.name else "")
     return _placed(schema, added, schema.columns, len(schema.columns), change, table)
+
+
+def _dropped(schema: Schema, change: ColumnChange, table: str) -> Schema:
+    column = _found(schema, change.name, table)
+    _require_no_role(schema, column, table, "cannot be dropped")
+    if len(schema.columns) == 1:
+        raise InvalidArgument(f"column {column.name!r} is all that table {table} has: it cannot be dropped")
+    left = tuple(each for each in schema.columns if each is not column)
+    return replace(schema, columns=left, retired=(*schema.retired, column.in_files))
 
 
 def _altered(schema: Schema, change: ColumnChange, table: str) -> Schema:
@@ -67,8 +85,16 @@ def _altered(schema: Schema, change: ColumnChange, table: str) -> Schema:
     if change.takes_nulls and column.name in schema.primary_key:
         raise InvalidArgument(f"column {column.name!r} of table {table} is part of the primary key: it takes no nulls")
     others = tuple(each for each in schema.columns if each is not column)
+    name, stored = column.name, column.stored
+    if change.rename and change.rename != name:
+        _require_no_role(schema, column, table, "keeps its name")
+        said = f"column {name!r} of table {table} cannot be called {change.rename[:200]!r}"
+        _require_free(replace(schema, columns=others), change.rename, said)
+        name, stored = change.rename, column.in_files if column.in_files != change.rename else ""
     new = replace(
         column,
+        name=name,
+        stored=stored,
         nullable=column.nullable or change.takes_nulls,
         comment=column.comment if change.comment is None else change.comment,
     )
@@ -88,6 +114,30 @@ def _placed(
                 raise InvalidArgument(f"column {column.name!r} of table {table} cannot come after itself")
             place = others.index(before) + 1
     return replace(schema, columns=(*others[:place], column, *others[place:]))
+
+
+def _require_free(schema: Schema, name: str, refusal: str) -> None:
+    """Raises InvalidArgument where a column is called so."""
+    for column in schema.columns:
+        if fold(column.name) == fold(name):
+            raise InvalidArgument(f"{refusal}: it has a column {column.name!r} (case does not count)")
+
+
+def _free_in_files(schema: Schema, name: str) -> str:
+    """What a column of this name is called in files: so if no other one is, or ever was."""
+    taken = {fold(each) for each in (*(column.in_files for column in schema.columns), *schema.retired)}
+    number, found = 1, name
+    while fold(found) in taken:
+        number += 1
+        found = f"{name}~{number}"
+    return found
+
+
+def _require_no_role(schema: Schema, column: Column, table: str, refusal: str) -> None:
+    """Raises InvalidArgument for what rows are known by, and files are split by."""
+    for role, names in (("the primary key", schema.primary_key), ("what it is partitioned by", schema.partition_by)):
+        if column.name in names:
+            raise InvalidArgument(f"column {column.name!r} of table {table} is part of {role}: it {refusal}")
 
 
 def _found(schema: Schema, name: str, table: str) -> Column:

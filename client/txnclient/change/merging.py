@@ -179,7 +179,7 @@ class _Merge:
 
     def _rows_near(self, where: pc.Expression | None, most: int) -> int:
         """The rows of files that may have one for which `where` holds; of all, where these are no more than `most`."""
-        files, schema = self._there.files, self._there.schema
+        files, schema = self._there.files, self._there.schema.in_files
         if where is not None and rows_of(files) > most:
             known = known_by(schema, where, takes_no_nan=True)  # see change/pruning.py
             files = data_files.fitting(passing(files, schema, where), to_arrow(schema), where, known)

@@ -1,8 +1,8 @@
 """Where rows can be for which a predicate holds: an expression of pyarrow that never leaves out one of them.
 
-It is for files and row groups, by the ranges of their columns, and for rows, before the engine looks at them: what is
-not understood may hold anywhere. A NaN is above all numbers in SQL, in no range, and to pyarrow neither above a number
-nor below: so nothing is known of columns with one but what they are equal to or below.
+It is for files and row groups, by the ranges of their columns, and for rows, before the engine looks at them, and names
+columns as files do: what is not understood may hold anywhere. A NaN is above all numbers in SQL, in no range, and to
+pyarrow neither above a number nor below: so nothing is known of columns with one but what they are equal to or below.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Pruning:
         named = self._column(node.this)
         if named is None or type(node.expression).__name__ != "Null":
             return None
-        found = pc.field(named.column.name)
+        found = pc.field(named.column.in_files)
         return found.is_null() if wanted else found.is_valid()
 
     def _comparison(self, kind: str, column: Any, constant: Any) -> pc.Expression | None:
@@ -104,7 +104,7 @@ class Pruning:
         value = None if named is None else self._constant(constant, named)
         if named is None or value is None or (named.type.name == "double" and kind not in _NO_FLOOR):
             return None
-        found = pc.field(named.column.name)
+        found = pc.field(named.column.in_files)
         match kind:
             case "EQ":
                 return found == value
@@ -191,7 +191,7 @@ def _between(named: Named, lowest: Any, highest: Any) -> pc.Expression:
     import pyarrow.compute as pc
 
     kind = arrow_schema([named.column]).field(0).type
-    found = pc.field(named.column.name)
+    found = pc.field(named.column.in_files)
     return (found >= pa.scalar(lowest, kind)) & (found <= pa.scalar(highest, kind))
 
 

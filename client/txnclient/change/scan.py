@@ -54,7 +54,8 @@ class Scan:
     def rows(
         self, columns: Iterable[str], where: pc.Expression | None = None, *, narrowed: bool = False
     ) -> Iterator[pa.Table]:
-        """All rows, with their places; some row groups without a row for which `where` holds are left out.
+        """All rows, with their places; some row groups without a row for which `where` holds are left out, which names
+        columns as files do.
 
         `columns`: by the engine's names, which they have in what comes. `narrowed`: no rows come but those for which
         `where` holds, which is about no other columns. Raises DataDamaged.
@@ -136,7 +137,7 @@ class Scan:
         import numpy as np
         import pyarrow as pa
 
-        names = dict(zip(self.target.own_names, to_arrow(self.there.schema).names, strict=True))
+        names = dict(zip(self.target.own_names, to_arrow(self.there.schema.in_files).names, strict=True))
         numbers = pa.array(np.arange(rows.num_rows, dtype=np.int32))
         numbered = rows.rename_columns([names[own] for own in rows.column_names]).append_column(_NUMBER, numbers)
         found = numbered.filter(where)[_NUMBER]
@@ -189,9 +190,9 @@ class Scan:
         if not files:
             return
         names = self._ordered(columns)
-        known = known_by(self.there.schema, where, takes_no_nan=True)  # see change/pruning.py
+        known = known_by(self.there.schema.in_files, where, takes_no_nan=True)  # see change/pruning.py
         numbers = {located(file.path)[1]: number for number, file in enumerate(self.there.files)}
-        with data_files.opened(files, to_arrow(self.there.schema), where=where, known=known) as dataset:
+        with data_files.opened(files, to_arrow(self.there.schema.in_files), where=where, known=known) as dataset:
             tasks = _tasks(dataset.get_fragments(filter=where), dataset.schema, where, numbers, places)
             near = is_near(files[0].path)  # a table's files are in one file system
             read = partial(self._read, names, some=places is not None, near=near)
@@ -203,7 +204,7 @@ class Scan:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        schema = to_arrow(self.there.schema)
+        schema = to_arrow(self.there.schema.in_files)
         wanted = [schema.names[self.target.own_names.index(name)] for name in names]
         info = task.footer.row_group(task.group)
         texts = _by_dictionary(info, pa.schema(map(schema.field, wanted))) if some else []

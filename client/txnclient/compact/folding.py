@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def fold(task: pb.CompactionTask, write: Write) -> Rewritten:
     """Writes the outputs, partition by partition; not durably. Raises DataDamaged, OSError."""
-    schema = Schema.from_wire(task.table.schema)
+    schema = Schema.from_wire(task.table.schema).in_files
     listed = manifests.read([*task.inputs, *task.others])
     inputs = list(chain.from_iterable(listed[: len(task.inputs)]))
     dead = kept_dead_rows.read(task.dead)

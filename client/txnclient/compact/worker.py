@@ -130,7 +130,7 @@ class Worker:
 
         write = partial(
             self.rewrite,
-            schema=Schema.from_wire(task.table.schema),
+            schema=Schema.from_wire(task.table.schema).in_files,
             directory=task.directory,
             target_bytes=task.target_file_bytes,
             memory_bytes=self.memory_bytes,

@@ -12,7 +12,7 @@ from sqlglot import exp
 from txnclient.client.client import Client
 from txnclient.client.making import unmake
 from txnclient.control import system_tables
-from txnclient.ducksql import system
+from txnclient.ducksql import columns, system
 from txnclient.ducksql.changes import fitted
 from txnclient.ducksql.queries import Reading, understood
 from txnclient.ducksql.trees import require_only, shown, table_name
@@ -20,6 +20,7 @@ from txnclient.outcome import RowsAffected
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.names import SYSTEM, fold
 from txnstatus.schema import Column
+from txnstatus.schema_changes import ColumnChange
 
 Resolve = Callable[[list[str]], str]
 
@@ -35,8 +36,8 @@ def create(client: Client, tree: exp.Expression, reading: Reading) -> RowsAffect
     if query is None:
         if not isinstance(schema, exp.Schema):
             raise InvalidArgument(f"{shown(tree)}: a table has columns, CREATE TABLE t (a bigint), or AS SELECT")
-        columns = ", ".join(map(_declared, schema.expressions))
-        client.create_table(name, columns, if_not_exists=bool(tree.args.get("exists")), **asked)
+        declared = ", ".join(map(columns.declared, schema.expressions))
+        client.create_table(name, declared, if_not_exists=bool(tree.args.get("exists")), **asked)
         return None
     if isinstance(schema, exp.Schema):
         raise InvalidArgument(f"{shown(tree)}: columns are those of the SELECT, where there is one")
@@ -60,24 +61,6 @@ def _is_there(client: Client, name: str) -> bool:
     except NotFound:
         return False
     return True
-
-
-def _declared(column: Any) -> str:
-    """A column as our DDL has it. Raises InvalidArgument for what no table keeps."""
-    if not isinstance(column, exp.ColumnDef) or column.kind is None:
-        raise InvalidArgument(
-            f"{shown(column)}: expected a column and its type; a key is a property, primary_key = 'a'"
-        )
-    said = ""
-    for each in column.args.get("constraints", ()):
-        if isinstance(each.kind, exp.NotNullColumnConstraint) and not each.kind.args.get("allow_null"):
-            said += " NOT NULL"
-        elif isinstance(each.kind, exp.CommentColumnConstraint):
-            said += f" COMMENT {each.kind.this.sql('databricks')}"
-        else:
-            raise InvalidArgument(f"{shown(column)}: a column has a type, NOT NULL and a COMMENT, and nothing else")
-    name = exp.to_identifier(column.name, quoted=True).sql("databricks")
-    return f"{name} {column.kind.sql('databricks')}{said}"
 
 
 def _asked(properties: exp.Expression | None) -> dict[str, Any]:
@@ -115,17 +98,15 @@ def drop(client: Client, tree: exp.Expression, resolve: Resolve) -> None:
 
 
 def alter(client: Client, tree: exp.Expression, resolve: Resolve) -> None:
-    """ALTER TABLE t SET TBLPROPERTIES."""
+    """ALTER TABLE t SET TBLPROPERTIES, and what becomes of columns."""
     require_only(tree, "ALTER", "this", "kind", "actions")
-    found = dict[str, str]()
+    name, properties, found = table_name(tree.this, resolve), dict[str, str](), list[ColumnChange]()
     for action in tree.args["actions"]:
-        if not isinstance(action, exp.AlterSet) or not isinstance(properties := action.expressions[0], exp.Properties):
-            raise InvalidArgument(
-                f"{shown(tree)}: SET TBLPROPERTIES is possible without Spark",
-                hint="columns are added and changed by client.alter_table(name, add=..., comments=..., move=...)",
-            )
-        found |= {each.this.name: each.args["value"].name for each in properties.expressions}
-    client.alter_table(table_name(tree.this, resolve), properties=found)
+        if isinstance(action, exp.AlterSet) and isinstance(given := action.expressions[0], exp.Properties):
+            properties |= {each.this.name: each.args["value"].name for each in given.expressions}
+        else:
+            found += columns.changes(action, tree)
+    client.change_columns(name, found, properties)
 
 
 # ---- what there is

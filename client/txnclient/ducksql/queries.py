@@ -19,7 +19,7 @@ from txnclient.client.client import Client
 from txnclient.ducksql import system
 from txnclient.ducksql.arguments import instant
 from txnclient.ducksql.trees import Arguments, require_only, shown, table_name
-from txnclient.read.scanned_later import ScannedLater
+from txnclient.read.scanned_later import ScannedLater, called
 from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import InternalError, InvalidArgument, TxnError
@@ -107,8 +107,11 @@ def understood(tree: exp.Expression, reading: Reading) -> Iterator[Query]:
     with duck.connected() as connection:
         scans = list[ScannedLater | pa.Table]()
         for number, node in enumerate(list(_tables(copy))):
-            scans.append(_scan(node, copy, reading))
-            connection.register(f"_txn_{number}", scans[-1])
+            rows, names = _scan(node, copy, reading)
+            scans.append(rows)
+            connection.register(f"_txn_{number}_files" if names else f"_txn_{number}", rows)
+            if names:
+                connection.execute(f"CREATE TEMP VIEW _txn_{number} AS SELECT {names} FROM _txn_{number}_files")
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
             node.replace(exp.Table(this=exp.to_identifier(f"_txn_{number}"), alias=alias.copy()))
         _adapt(copy)
@@ -186,20 +189,23 @@ def _is_named_by_with(node: exp.Table) -> bool:
     return False
 
 
-def _scan(node: exp.Table, tree: exp.Expression, reading: Reading) -> ScannedLater | pa.Table:
-    """The rows of a table: of files DuckDB reads what it wants, when it does; of all else what is named is read now."""
+def _scan(node: exp.Table, tree: exp.Expression, reading: Reading) -> tuple[ScannedLater | pa.Table, str]:
+    """The rows of a table: of files DuckDB reads what it wants, when it does; of all else what is named is read now.
+    And what makes of the columns of files those of the table, where these are called otherwise.
+    """
     require_only(node, f"table {node.name}", "this", "db", "catalog", "alias", "version", "joins", "laterals", "pivots")
     name = table_name(node, reading.resolve)
     if system.is_one(name):
-        return system.read(name, node, reading.client)
+        return system.read(name, node, reading.client), ""
     snapshot = reading.now
     if (version := node.args.get("version")) is not None:
         snapshot = reading.at(instant(version, reading.args))
     found = snapshot.table_files(name)
     with snapshot.explained(name):
         if found.files and found.are_the_table:
-            return ScannedLater(found.dataset(), found.files, lambda: snapshot.explained(name))
-        return found.to_arrow(_columns(found, node, tree))
+            rows = ScannedLater(found.dataset(), found.files, lambda: snapshot.explained(name))
+            return rows, called(found.schema) if found.schema.is_renamed else ""
+        return found.to_arrow(_columns(found, node, tree)), ""
 
 
 def _columns(found: TableFiles, node: exp.Table, tree: exp.Expression) -> list[str] | None:

@@ -51,11 +51,11 @@ def _parts(data: object, schema: Schema, table: str) -> Iterator[tuple[str, pa.T
     """What goes into each file, with its subdirectory."""
     import pyarrow as pa
 
-    target = to_arrow(schema)
+    target, names = to_arrow(schema), [column.in_files for column in schema.columns]
     whole = [as_table(data)] if not isinstance(data, pa.RecordBatchReader) else _gathered(data)
     for rows in whole:
         for partition, part in by_partition(fitting.fitted(rows, schema, target, table), schema.partition_by):
-            yield partition_directory(partition), part
+            yield partition_directory(partition), part.rename_columns(names) if schema.is_renamed else part
 
 
 def _gathered(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
@@ -115,7 +115,10 @@ def read_files(
     where: pc.Expression | None = None,
     dead: DeadRows = dead_rows.NONE,
 ) -> pa.Table:
-    """Without `dead` rows. Files that can have no row for which `where` holds are not opened. Raises DataDamaged."""
+    """Without `dead` rows. Files that can have no row for which `where` holds are not opened. Raises DataDamaged.
+
+    `schema`: as files have it, unless all of the `columns` are called so.
+    """
     import pyarrow as pa
 
     target = chosen(schema, columns)

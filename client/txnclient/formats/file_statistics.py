@@ -32,10 +32,10 @@ End = tuple[Any, bytes]
 
 
 def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
-    """Column → range, for columns of which every row group has statistics."""
+    """Column, as files have it → range, for columns of which every row group has statistics."""
     found: dict[str, ColumnRange] = {}
     # The footer calls a field of a struct STRUCT.FIELD, which may be the name of a column, too.
-    wanted = {column.name for column in schema.columns[:MAX_COLUMNS] if "." not in column.name}
+    wanted = {column.in_files for column in schema.columns[:MAX_COLUMNS] if "." not in column.in_files}
     for position in range(footer.num_columns):
         chunks = [footer.row_group(group).column(position) for group in range(footer.num_row_groups)]
         name = chunks[0].path_in_schema
@@ -59,11 +59,13 @@ def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
 
 def null_in(footer: pq.FileMetaData, schema: Schema) -> str:
     """A column that takes no nulls, and has some by its statistics; empty: they tell of none."""
-    required = {column.name for column in schema.columns if not column.nullable and "." not in column.name}
+    required = {
+        column.in_files: column.name for column in schema.columns if not column.nullable and "." not in column.in_files
+    }
     for chunk in data_files.chunks(footer) if required else ():
         known = chunk.statistics
         if chunk.path_in_schema in required and known is not None and known.has_null_count and known.null_count:
-            return str(chunk.path_in_schema)
+            return required[chunk.path_in_schema]
     return ""
 
 
@@ -110,11 +112,12 @@ def _has_fractions(kind: pa.DataType) -> bool:
 def _told_of(
     schema: Schema, where: pc.Expression | None, *, takes_no_nan: bool = False
 ) -> dict[str, tuple[pc.Expression, pa.DataType]]:
-    """The columns of which something is known that `where` may be about."""
+    """The columns, by their names in files, of which something is known that `where` may be about."""
     import pyarrow.compute as pc
 
+    in_files = {column.name: column.in_files for column in schema.columns}
     fields = [field for field in about(schema, where) if takes_no_nan or not _has_fractions(field.type)]
-    return {field.name: (pc.field(field.name), field.type) for field in fields}
+    return {in_files[field.name]: (pc.field(field.name), field.type) for field in fields}
 
 
 def passing(files: Sequence[DataFile], schema: Schema, where: pc.Expression | None) -> Sequence[DataFile]:
@@ -160,10 +163,11 @@ def _fact_of_all(part: Listed, columns: Mapping[str, tuple[pc.Expression, pa.Dat
 
 def bounds(files: Sequence[DataFile], schema: Schema, name: str) -> tuple[End, End] | None:
     """Between which values of a column all rows of the files are; None: nobody knows."""
-    rank_of = rank_by(next(column.type for column in schema.columns if column.name == name))
+    column = next(each for each in schema.columns if each.name == name)
+    rank_of = rank_by(column.type)
     found = list[End]()
     for file in files:
-        known = file.columns.get(name)
+        known = file.columns.get(column.in_files)
         if known is None:
             return None
         for text in (known.lowest.encode(), known.highest.encode()):

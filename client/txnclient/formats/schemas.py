@@ -84,12 +84,17 @@ def ddl(schema: Schema) -> str:
 def named(names: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
     """The columns that are meant by these names, as they are called, whatever the case; those there are not stay.
 
-    Raises InvalidArgument for one name that is in no list: it would be taken for its letters.
+    Raises as `listed`.
     """
+    known = {fold(column.name): column.name for column in columns}
+    return tuple(known.get(fold(name), name) for name in listed(names))
+
+
+def listed(names: Sequence[str]) -> Sequence[str]:
+    """The names. Raises InvalidArgument for one name that is in no list: it would be taken for its letters."""
     if isinstance(names, str):
         raise InvalidArgument(f"{names!r} is one name where a list of columns is expected", hint=f"write [{names!r}]")
-    known = {fold(column.name): column.name for column in columns}
-    return tuple(known.get(fold(name), name) for name in names)
+    return names
 
 
 def _arrow_comment(field: pa.Field) -> str:

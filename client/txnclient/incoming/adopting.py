@@ -58,6 +58,13 @@ def described(source: Source, schema: Schema, table: str) -> list[DataFile]:
     """
     if source.unlike:
         raise InvalidArgument(f"the files of {source.root} are not its rows: {source.unlike}", hint=_COPY)
+    if schema.is_renamed:
+        column = next(each for each in schema.columns if each.stored)
+        raise InvalidArgument(
+            f"files of others cannot be added to {table} as they are: its column {column.name!r} is called "
+            f"{column.stored!r} in files",
+            hint=_COPY,
+        )
     if told := next((list(file.values) for file in source.files if file.values), None):
         raise InvalidArgument(
             f"the files of {source.root} have no {', '.join(map(repr, told))}: only their places tell it", hint=_COPY

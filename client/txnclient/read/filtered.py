@@ -69,6 +69,7 @@ class _Tests:
 
     def __init__(self, schema: Schema) -> None:
         self._types = {column.name: column.type for column in schema.columns}
+        self._in_files = {column.name: column.in_files for column in schema.columns}
         self._split_by = set(schema.partition_by)
         self._looks: dict[str, _Look] = {}
 
@@ -104,7 +105,7 @@ class _Tests:
 
     def look(self, column: str) -> _Look:
         if column not in self._looks:
-            by_range = _by_range(column, _rank(self._types[column]))
+            by_range = _by_range(self._in_files[column], _rank(self._types[column]))
             by_partition = column in self._split_by
             self._looks[column] = (
                 _by_partition(column, _rank(self._types[column]), by_range) if by_partition else by_range

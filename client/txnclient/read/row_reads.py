@@ -208,10 +208,11 @@ def latest_changes(changes: RowChanges, schema: Schema) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    parts = [changes_table(changes.batches, schema)]
+    in_files = schema.in_files
+    parts = [changes_table(changes.batches, in_files)]
     if changes.flushed:
-        parts.insert(0, _flushed(changes, changes_schema(schema)))
-    found = pa.concat_tables(parts)
+        parts.insert(0, _flushed(changes, changes_schema(in_files)))
+    found = pa.concat_tables(parts).rename_columns(changes_schema(schema).names)
     ordered = found.take(pc.sort_indices(found, [(COMMIT_TS, "ascending")]))  # it keeps the order of equals
     return last_of_each(ordered, [encode_keys(ordered, schema)])
 

@@ -106,7 +106,7 @@ def positions(found: Sequence[tuple[DataFile, pa.Table]], schema: Schema) -> Dea
         return dead_rows.NONE
     ready = {id(rows): Keys(rows, schema) for rows in {id(rows): rows for _, rows in found}.values()}
     keys = {located(file.path)[1]: (file.path, ready[id(rows)]) for file, rows in found}
-    columns = to_arrow(schema)
+    columns = to_arrow(schema.in_files)
     with data_files.opened([file for file, _ in found], columns) as dataset:
 
         def positions_in(fragment: ds.ParquetFileFragment) -> tuple[str, BitMap]:

@@ -8,6 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from txnclient.read import manifests, row_reads
+from txnclient.read.renamed import Renamed
 from txnclient.read.row_reads import RowChanges
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import data_files, kept_dead_rows
@@ -101,6 +102,8 @@ class TableFiles:
         from txnclient.formats import arrow
 
         _require_filter(where)
+        if self.schema.is_renamed:
+            return self._renamed(columns, where).to_arrow()
         if not self.are_the_table and columns is not None and not columns:
             return self.to_arrow([self.schema.columns[0].name], where).select([])  # tables of no column do not add up
         if self.changes is not None:
@@ -112,9 +115,19 @@ class TableFiles:
         from txnclient.formats import arrow
 
         _require_filter(where)
+        if self.schema.is_renamed:
+            return self._renamed(columns, where).batches()
         if self.changes is not None:
             return row_reads.batches(self.files, self.changes, self.schema, columns, where, self.dead)
         return arrow.read_batches(self.files, self.schema, columns, where, self.dead)
+
+    def _renamed(self, columns: Sequence[str] | None, where: pc.Expression | None) -> Renamed:
+        return Renamed(self.in_files, self.schema, self.target(columns), where)
+
+    @property
+    def in_files(self) -> TableFiles:
+        """The same by the names that columns have in files."""
+        return replace(self, schema=self.schema.in_files)
 
     def target(self, columns: Sequence[str] | None) -> pa.Schema:
         """The schema of those columns, or of all."""
@@ -123,11 +136,11 @@ class TableFiles:
         return arrow.chosen(self.schema, columns)
 
     def dataset(self) -> ds.Dataset:
-        """The files, of which there are some, with dead rows and all.
+        """The files, of which there are some, with dead rows and all, by the names that columns have there.
 
         Raises DataDamaged; what is read from it later verifies pages.
         """
-        with data_files.opened(self.files, self.target(None)) as dataset:
+        with data_files.opened(self.files, self.in_files.target(None)) as dataset:
             return dataset
 
 

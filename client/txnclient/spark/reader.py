@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pyspark.sql import functions
+
 from txnclient.formats import schemas
 from txnclient.spark import alive_rows, listed
 from txnstatus.lake import alive, data_files, dead_rows
@@ -45,7 +47,7 @@ def read_files(
     if not parts:
         return spark.createDataFrame([], schemas.ddl(schema))
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
-    return listed.in_few_tasks(spark, _together(parts, [column.name for column in schema.columns]), files)
+    return listed.in_few_tasks(spark, _together(parts, schema), files)
 
 
 def read_places(
@@ -58,7 +60,7 @@ def read_places(
     if not parts:
         places = f"{alive_rows.FILE} string, {alive_rows.ROW} bigint"
         return spark.createDataFrame([], f"{schemas.ddl(schema)}, {places}"), {}
-    frame = _together(parts, [*(column.name for column in schema.columns), alive_rows.FILE, alive_rows.ROW])
+    frame = _together(parts, schema, alive_rows.FILE, alive_rows.ROW)
     names = alive_rows.called(frame, [file.path for file in (*whole, *others)])
     return frame, {name: uri for uri, name in names.items()}
 
@@ -68,16 +70,18 @@ def _alive(spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead:
     return alive_rows.alive(scan, {file.path: dead[file.path] for file in files})
 
 
-def _together(parts: Sequence[DataFrame], names: Sequence[str]) -> DataFrame:
-    """The rows of all parts, in these columns."""
-    chosen = [part.select(*map(quoted, names)) for part in parts]
+def _together(parts: Sequence[DataFrame], schema: Schema, *more: str) -> DataFrame:
+    """The rows of all parts, in the table's columns, as they are called now, and `more`."""
+    names = [*((column.in_files, column.name) for column in schema.columns), *zip(more, more, strict=True)]
+    columns = [functions.col(quoted(in_files)).alias(name) for in_files, name in names]
+    chosen = [part.select(*columns) for part in parts]
     return functools.reduce(lambda one, other: one.unionAll(other), chosen)
 
 
 def _scan(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
     """A bare scan, of which Spark knows file and number of each row."""
     data_files.check(files)
-    reader = spark.read.schema(schemas.ddl(schema)).options(**AS_IT_IS, **data_files.VERIFY)
+    reader = spark.read.schema(schemas.ddl(schema.in_files)).options(**AS_IT_IS, **data_files.VERIFY)
     if (found := listed.scan(spark, reader, files)) is not None:
         return found
     with _listing_on_the_driver(spark):

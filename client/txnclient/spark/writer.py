@@ -157,7 +157,7 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     meant = fitting.matched(schema, schemas.to_columns(data.schema), table)
     chosen = data.select(
         *(
-            _fitted(source, column, data, schema).alias(column.name)
+            _fitted(source, column, data, schema).alias(column.in_files)
             for source, column in zip(meant, schema.columns, strict=True)
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txnclient.change.plan import Looked, RowsChanged
@@ -11,10 +11,10 @@ from txnclient.read import row_reads
 from txnclient.read.table_files import TableFiles
 from txnclient.write.files import Written
 from txnstatus.errors import IllegalState
-from txnstatus.key_ranges import Rank, rank_by
+from txnstatus.key_ranges import rank_by
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import DELETED, encode_keys
-from txnstatus.schema import Schema
+from txnstatus.schema import Column, Schema
 from txnstatus.types import Statement
 
 if TYPE_CHECKING:
@@ -76,20 +76,21 @@ def looked(files: Sequence[DataFile], sought: Sequence[str], schema: Schema) -> 
     `sought`: columns in which they have the values by which they were looked for. One of fractions says nothing: a NaN,
     which is equal to others, is in no range.
     """
-    types = {column.name: column.type for column in schema.columns}
-    found = [_range(files, name, rank_by(types[name])) for name in sought if types[name] not in ("float", "double")]
+    columns = {column.name: column for column in schema.columns}
+    found = [_range(files, columns[name]) for name in sought if columns[name].type not in ("float", "double")]
     return tuple(each for each in found if each is not None)
 
 
-def _range(files: Sequence[DataFile], column: str, rank: Callable[[bytes], Rank | None]) -> Looked | None:
+def _range(files: Sequence[DataFile], column: Column) -> Looked | None:
     """None: nothing is known of one of the files."""
-    ends = [file.columns.get(column) for file in files]
+    rank = rank_by(column.type)
+    ends = [file.columns.get(column.in_files) for file in files]
     known = [each for each in ends if each is not None]
     lowest = [(rank(each.lowest.encode()), each.lowest) for each in known]
     highest = [(rank(each.highest.encode()), each.highest) for each in known]
     if not files or len(known) < len(files) or any(place is None for place, _ in (*lowest, *highest)):
         return None
-    return Looked(column, min(lowest)[1], max(highest)[1])
+    return Looked(column.name, min(lowest)[1], max(highest)[1])
 
 
 def placed(loose: pa.Table, schema: Schema) -> pa.Table:

@@ -25,7 +25,7 @@ _OWN = ("owner", "is_managed_location", "provider")
 _NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION", "external": "EXTERNAL"}
 _NO_KINDS = {"option.": "OPTIONS", "hive.": "STORED AS and ROW FORMAT, for which there is USING parquet"}
 """What the names of such properties begin with."""
-_CHANGES = ("comment", "after", "takes_nulls")
+_CHANGES = ("comment", "after", "takes_nulls", "rename", "drop")
 """What is told of a column that is changed, by the names that the service has for it."""
 _FIXED = ("primary_key", "conflicts", "location")
 """Properties that a table has from the beginning to the end."""

@@ -175,7 +175,13 @@ class Tables:
         seen = self._kept(request).seen
         info = seen.load(request["table"])
         columns = [
-            {"name": each.name, "type": each.type, "nullable": each.nullable, "comment": each.comment}
+            {
+                "name": each.name,
+                "stored": each.stored,
+                "type": each.type,
+                "nullable": each.nullable,
+                "comment": each.comment,
+            }
             for each in info.schema.columns
         ]
         return {

@@ -67,6 +67,8 @@ class Writes:
         statement = changes.statement_of(request)
         with seen.scope.opening(f"{LABEL}: {request['mode']} {table}") as txn, txn.writing_to(table):
             opened = txn.open_change(statement, table) if statement else txn.open_write(table)
+            # The rows are written by the columns that the plan has seen, whatever these are called by now.
+            opened = replace(opened, schema=seen.load(table).schema)
             partition = _partition(request.get("partition"), opened.schema)
         running = uuid.uuid4().hex
         with self._lock:

@@ -14,6 +14,7 @@ from txnclient.write.files import FileWrites, Opened, write_files
 from txnclient.write.keyed import KeyedWrites
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
 from txnstatus.types import Statement, Timestamp
 
 Engine = Callable[[TableFiles], RowsChanged]
@@ -50,7 +51,7 @@ class Changes:
     def _write(self, opened: Opened, seen: TableFiles, changed: RowsChanged) -> None:
         """Several writes where it is more than one may say; they commit together."""
         at = self._handle.snapshot.timestamp
-        looked = looked_for(changed, at) if changed.inserted else None
+        looked = looked_for(changed, at, seen.schema) if changed.inserted else None
         first, *more = parts_of(changed.dead)
         if first or changed.rows is not None:
             files = [] if changed.rows is None else write_files(changed.rows, opened)
@@ -61,11 +62,12 @@ class Changes:
             self.files.add_changed(another, [], described(another.directory, seen, part, at), None)
 
 
-def looked_for(changed: RowsChanged, snapshot: Timestamp) -> pb.Looked:
+def looked_for(changed: RowsChanged, snapshot: Timestamp, schema: Schema) -> pb.Looked:
+    in_files = {column.name: column.in_files for column in schema.columns}
     return pb.Looked(
         snapshot=snapshot,
         ranges=[
-            pb.ColumnRange(column=each.column, lowest=each.lowest.encode(), highest=each.highest.encode())
+            pb.ColumnRange(column=in_files[each.column], lowest=each.lowest.encode(), highest=each.highest.encode())
             for each in changed.looked
         ],
     )

@@ -229,6 +229,7 @@ class FileWrites:
             deletes=deletes,
             looked=looked,
             holds=() if opened.schema.primary_key else holds_of(files, opened.schema),
+            schema_version=opened.schema.version,
         )
         # Staged files are durable.
         return Addition(request, (*(() if from_writes else (file.path for file in files)), ref.path))
@@ -279,7 +280,7 @@ def holds_of(files: Sequence[DataFile], schema: Schema) -> list[pb.ColumnRange]:
     for column in schema.columns[:MAX_COLUMN_RANGES]:
         if known := bounds(files, schema, column.name):
             (_, lowest), (_, highest) = known
-            found.append(pb.ColumnRange(column=column.name, lowest=lowest, highest=highest))
+            found.append(pb.ColumnRange(column=column.in_files, lowest=lowest, highest=highest))
     return found
 
 

@@ -160,7 +160,7 @@ class KeyedWrites:
             if not part.num_rows:
                 continue
             try:
-                self._rows.write(change, table, part)
+                self._rows.write(change, table, part, schema)
             except RowsRefused as error:
                 # A statement does all that it says, or nothing.
                 raise AlreadyExists(error.message, hint="its rows are given keys that others have") from error
@@ -188,16 +188,16 @@ class KeyedWrites:
             deletes = described(into.directory, both, part, bulk.at)
             self._files.add_changed(into, files, deletes, claim=claim, from_writes=from_writes)
         if rows.num_rows:
-            self._rows.write(pb.ROW_UPSERT, opened.table, rows)
+            self._rows.write(pb.ROW_UPSERT, opened.table, rows, schema)
         gone = bulk.gone.filter(pc.invert(pc.is_in(key_column(bulk.gone, schema), value_set=key_column(rows, schema))))
         if gone.num_rows:
-            self._rows.write(pb.ROW_DELETE, opened.table, gone)
+            self._rows.write(pb.ROW_DELETE, opened.table, gone, schema)
 
 
 def _here(rows: Any, schema: Schema) -> pa.Table | None:
     """The rows of a change, which are few."""
     if isinstance(rows, Written):
-        return arrow.read_files(rows.files, schema, None)
+        return TableFiles("", schema, rows.files).to_arrow()
     found: pa.Table | None = rows.toArrow() if is_spark(rows) else rows
     return found
 

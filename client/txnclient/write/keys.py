@@ -252,7 +252,7 @@ def changed_by_itself(there: TableFiles, at: Timestamp) -> pa.Table:
     """The keys of rows that the transaction has changed: they may be gone, and files would come before that."""
     batches = there.changes.batches if there.changes is not None else ()
     own = [batch for batch in batches if batch.commit_ts > at]
-    return row_format.changes_table(own, there.schema).select(list(there.schema.primary_key))
+    return row_format.changes_table(own, there.schema.in_files).select(list(there.schema.primary_key))
 
 
 def _parts(there: TableFiles) -> Iterator[TableFiles]:

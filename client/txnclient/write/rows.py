@@ -50,7 +50,8 @@ class RowWrites:
         """Whether so many bytes more go by key, as far as this handle knows."""
         return self._sent[table] + size <= MAX_BYTES
 
-    def write(self, change: pb.RowChange, table: str, data: Any) -> RowsWritten:
+    def write(self, change: pb.RowChange, table: str, data: Any, seen_as: Schema | None = None) -> RowsWritten:
+        """`seen_as`: the columns by whose names the data, a pyarrow Table, calls them; None: those of now."""
         handle = self._handle
         handle.require_writable()
         if change == pb.ROW_UPDATE:
@@ -58,6 +59,8 @@ class RowWrites:
         found = handle.session.table(table)
         schema = found.schema
         row_format.require_key(schema, table)
+        if seen_as is not None:
+            data = _called(data, seen_as, schema, table)
         rows = _fitted(data, schema, table, change)
         all_keys = keys = row_format.encode_keys(rows, schema)
         row_format.check_keys(rows, keys, schema, table)
@@ -68,6 +71,7 @@ class RowWrites:
             rows, numbers, refused = self._completed(rows, keys, schema, table)
             keys = row_format.encode_keys(rows, schema)
         written = ignored = 0
+        in_files = {column.name: column.in_files for column in schema.columns}
         for start, part in _parts(rows, keys, 0):
             request = build(
                 pb.WriteRowsRequest,
@@ -77,7 +81,7 @@ class RowWrites:
                 write_id=uuid.uuid4().hex,
                 change=change,
                 snapshot=handle.snapshot.timestamp,
-                rows=row_format.to_ipc(part),
+                rows=row_format.to_ipc(part.rename_columns([in_files[name] for name in part.column_names])),
             )
             self._sent[table] += part.nbytes + KEY_COST_BYTES * part.num_rows
             answer = handle.ask_to_write("txnstatus.Table/WriteRows", request, pb.WriteRowsResponse)
@@ -97,14 +101,21 @@ class RowWrites:
 
         snapshot = self._handle.snapshot
         seen = snapshot.table_files(table)
-        missing = [column.name for column in seen.schema.columns if column.name not in rows.column_names]
+        # Columns may be called otherwise now than where the rows are read.
+        of_now = {column.in_files: column.name for column in schema.columns}
+        missing = {
+            column.name: of_now[column.in_files]
+            for column in seen.schema.columns
+            if column.in_files in of_now and of_now[column.in_files] not in rows.column_names
+        }
         with snapshot.explained(table):
             there = seen.to_arrow([*schema.primary_key, *missing], row_format.near(rows, schema))
         at = pc.index_in(keys, value_set=row_format.encode_keys(there, schema))
         numbers = pc.indices_nonzero(at.is_valid())
         rows, there = rows.take(numbers), there.take(at.drop_null())
         whole = row_format.rows_schema(schema, deletes=False)
-        known = {**{name: there[name] for name in missing}, **{name: rows[name] for name in rows.column_names}}
+        known = {now: there[name] for name, now in missing.items()}
+        known |= {name: rows[name] for name in rows.column_names}
         # A column that was added since is in neither.
         columns = [
             known[name] if name in known else pa.nulls(rows.num_rows, whole.field(name).type) for name in whole.names
@@ -127,6 +138,21 @@ class RowWrites:
         )
         error.rows, error.keys, error.written = tuple(row for row, _ in rows), tuple(texts), written
         return error
+
+
+def _called(rows: pa.Table, seen_as: Schema, schema: Schema, table: str) -> pa.Table:
+    """The rows by the names that columns have now. Raises InvalidArgument for a column that was dropped since."""
+    if seen_as == schema:
+        return rows
+    seen = {column.name: column.in_files for column in seen_as.columns}
+    of_now = {column.in_files: column.name for column in schema.columns}
+    for name in rows.column_names:
+        if seen[name] not in of_now:
+            raise InvalidArgument(
+                f"the rows for {table} have a column that was dropped since the transaction has read: {name!r}",
+                hint="run the transaction again, and it finds the columns that there are now",
+            )
+    return rows.rename_columns([of_now[seen[name]] for name in rows.column_names])
 
 
 def _fitted(data: Any, schema: Schema, table: str, change: pb.RowChange) -> pa.Table:

@@ -65,9 +65,9 @@ def _problem(staged: tuple[DataFile, str, str], schema: Schema) -> str:
             return f"{what}: it is not in its write's directory, {directory}"
         system, path = file_system(file.path)
         footer = pq.read_metadata(path, filesystem=system)
-        schema.require_same_columns(schemas.to_columns(footer.schema.to_arrow_schema()), table)
+        schema.in_files.require_same_columns(schemas.to_columns(footer.schema.to_arrow_schema()), table)
         (found,) = arrow.described([(file.path, system.get_file_info(path).size)], directory, schema) or (None,)
-        if column := _with_nulls(system, path, schema):
+        if column := _with_nulls(system, path, schema.in_files):
             return f"{what}: column {column!r} is NOT NULL, and the data has a null in it"
     except InvalidArgument as error:
         return f"{what}: {error.message}"

@@ -64,6 +64,32 @@ def alter(
         _show(client.alter_table(name, properties=wanted), as_json=as_json)
 
 
+@app.command("columns")
+@tells_errors
+def columns(
+    cluster: ClusterOption,
+    name: str,
+    add: Annotated[
+        str, typer.Option(help="Columns to add, as DDL: 'gate string COMMENT 'at departure', seats int'.")
+    ] = "",
+    rename: Annotated[list[str] | None, typer.Option(help="OLD=NEW; may be repeated.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column that is to be no more; may be repeated.")] = None,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Add, rename and drop columns of a table, all of it or nothing. Nothing is rewritten; earlier snapshots stay."""
+    wanted: dict[str, str] = {}
+    for each in rename or ():
+        old, sign, new = each.partition("=")
+        if not (old and sign and new) or old in wanted:
+            raise typer.BadParameter(f"{each!r}: say OLD=NEW, once for each column", param_hint="--rename")
+        wanted[old] = new
+    if not (add or wanted or drop):
+        raise typer.BadParameter("say what is to become of columns", param_hint="--add, --rename, --drop")
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        _show(client.alter_table(name, add=add or None, rename=wanted, drop=drop or ()), as_json=as_json)
+
+
 def _show(info: TableInfo, *, as_json: bool) -> None:
     found = listings.columns(info)
     if as_json:

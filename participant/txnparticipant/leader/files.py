@@ -12,6 +12,7 @@ from txnparticipant.shard import delete_checks
 from txnparticipant.shard.changes import ShardApplied, illegal
 from txnparticipant.shard.key_claims import check_claim, within_memory
 from txnparticipant.shard.partition_checks import check_partitions
+from txnparticipant.shard.schemas import dropped_since
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import Op
@@ -110,6 +111,10 @@ class FileService:
         if not is_here or not request.manifest.bytes:
             # Once committed it would be in the way of every reader of the table.
             raise InvalidArgument(f"the manifest at {request.manifest.path!r} is not in the write's own {directory}")
+        if request.HasField("schema_version"):
+            dropped = table.schemas.dropped_since(request.schema_version, table.schema)
+            if dropped and request.manifest.file_count:
+                raise dropped_since(table.name, dropped)
         check_partitions(request, table)
         check_claim(request, table)
         delete_checks.check_deletes(request, table, directory)

@@ -112,7 +112,7 @@ def _read(
 
     files: list[DataFile] = [file for ref in refs for file in manifest.read(ref)]
     whole, others = alive.by_dead_rows(files, kept_dead_rows.of_files(dead, files))
-    target = row_format.changes_schema(schema)
+    target = row_format.changes_schema(schema.in_files)
     if whole:
         with data_files.opened(whole, target, where=where, readers=1) as dataset:
             for batch in dataset.to_batches(columns=columns, filter=where):

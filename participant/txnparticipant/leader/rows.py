@@ -19,6 +19,7 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import views
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.records import TableTxn
+from txnparticipant.shard.schemas import dropped_since
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.deletes import own_deletes, visible_deletes
@@ -197,7 +198,7 @@ def _checked(request: pb.WriteRowsRequest, table: TableState) -> tuple[pa.Table,
     """The rows, and their keys. Blocking. Raises InvalidArgument."""
     import pyarrow as pa
 
-    schema = table.schema
+    schema = table.schema.in_files
     row_format.require_key(schema, table.name)
     if request.change not in _CHANGES:
         names = ", ".join(map(pb.RowChange.Name, _CHANGES))
@@ -229,8 +230,10 @@ def _with_added(rows: pa.Table, table: TableState, expected: pa.Schema) -> pa.Ta
     """
     import pyarrow as pa
 
-    added = {column.name for column in table.schema.columns if column.added}
+    added = {column.in_files for column in table.schema.columns if column.added}
     names = set(rows.column_names)
+    if dropped := sorted(names.intersection(table.schema.retired)):
+        raise dropped_since(table.name, dropped)
     if len(names) < rows.num_columns or not names <= set(expected.names) or set(expected.names) - names - added:
         found = [", ".join(f"{field.name} {field.type}" for field in each) for each in (rows.schema, expected)]
         raise InvalidArgument(f"rows for table {table.name} with the columns {found[0]}: expected {found[1]}")

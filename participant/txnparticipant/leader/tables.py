@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
+from typing import NoReturn
 from urllib.parse import quote
 
 from txnparticipant.leader.reads import Reads
@@ -117,6 +119,8 @@ class TableService:
         changes = checked((Property(each.name, each.value) for each in request.properties), may_unset=True)
         table = await self.settled(check_table_name(request.table))
         check_publication(changes, table.location, table.schema.primary_key)
+        if published_as(changes) and table.schema.is_renamed:
+            _refuse_publication(table)
         if request.columns:
             await self._change_columns(table, request, changes)
         else:
@@ -247,5 +251,16 @@ def _may_be_dropped(table: TableState) -> bool:
 def _checked_schema(request: pb.CreateTableRequest) -> Schema:
     """Raises InvalidArgument."""
     schema = Schema.from_wire(request.schema)
+    schema = replace(schema, columns=tuple(replace(each, stored="") for each in schema.columns), retired=(), version=0)
     schema.check()
     return schema
+
+
+def _refuse_publication(table: TableState) -> NoReturn:
+    """Raises InvalidArgument."""
+    column = next(each for each in table.schema.columns if each.stored)
+    raise InvalidArgument(
+        f"{table.name} cannot be published: its column {column.name!r} is called {column.stored!r} in its files, and "
+        "readers of its log take columns by their names there",
+        hint="a new table with these columns can be: CREATE TABLE ... AS SELECT",
+    )

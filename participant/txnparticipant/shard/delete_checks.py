@@ -45,7 +45,7 @@ def check_deletes(request: pb.AddFilesRequest, table: TableState, directory: str
 
 def check_ranges(request: pb.AddFilesRequest, table: TableState) -> None:
     """Raises InvalidArgument for ranges of columns that there are not, or where keys say what has met."""
-    kinds = {column.name for column in table.schema.columns}
+    kinds = {column.in_files for column in table.schema.columns}
     for ranges in (request.holds, request.looked.ranges):
         limits.check_count(len(ranges), "ranges of columns", limits.MAX_COLUMN_RANGES)
         for each in ranges:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from txnstatus.errors import InvalidArgument
 from txnstatus.proto import common_pb2 as common
 from txnstatus.schema import Schema
 from txnstatus.table_properties import Property
@@ -57,6 +58,25 @@ class Schemas:
         """What a reader at the timestamp sees; None: what there is now."""
         return next((each.schema for each in self.earlier if at < each.until), None)
 
+    def dropped_since(self, version: int, now: Schema) -> list[str]:
+        """Columns that are not there any more of what was known by one who knew so many changes, by their names then.
+
+        `now`: what there is. One who knew what is forgotten is taken to have known the oldest that is kept.
+        """
+        known = next((each.schema for each in self.earlier if each.schema.version >= version), now)
+        there = {column.in_files for column in now.columns}
+        return [column.name for column in known.columns if column.in_files not in there]
+
+    def columns_of_all_times(self, now: Schema) -> Schema:
+        """What there is, and behind it what was dropped, by their names in files: what is to be kept of row changes for
+        readers of whatever time.
+        """
+        columns = {column.in_files: column for column in now.in_files.columns}
+        for each in reversed(self.earlier):
+            for column in each.schema.in_files.columns:
+                columns.setdefault(column.name, replace(column, nullable=True))
+        return replace(now, columns=tuple(columns.values()), retired=())
+
     def has_made(self, request_id: str) -> bool:
         """Whether the change that was asked for by this request is among them."""
         return any(each.request_id == request_id for each in self.earlier)
@@ -70,6 +90,15 @@ class Schemas:
         ends = [each.until for each in self.earlier]
         assert ends == sorted(set(ends)), f"the order of schemas: {ends}"
         assert len(ends) == min(self.version, MAX_EARLIER), f"{self.version} changes of columns, and kept are {ends}"
+
+
+def dropped_since(table: str, columns: Sequence[str]) -> InvalidArgument:
+    """The refusal of a write that was made ready with columns that were dropped meanwhile."""
+    names = ", ".join(map(repr, columns))
+    return InvalidArgument(
+        f"the write to {table} has columns that were dropped since it was begun: {names[:1_000]}",
+        hint="none of it is added; run the transaction again, and it finds the columns that there are now",
+    )
 
 
 def described(

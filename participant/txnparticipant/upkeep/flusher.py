@@ -120,7 +120,7 @@ def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) ->
             for row_set in sorted(row_sets, key=lambda each: each.commit_ts)
             for batch in row_set.batches
         ),
-        table.schema,
+        table.schemas.columns_of_all_times(table.schema),
     )
     commits = changes[row_format.COMMIT_TS]
     changes = row_format.last_of_each(changes, [commits, row_format.encode_keys(changes, table.schema)])

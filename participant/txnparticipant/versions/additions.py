@@ -66,7 +66,7 @@ class Additions:
         self, txn_id: TxnId, looked: Looked, schema: Schema, prepared: Iterable[tuple[TxnId, PendingWrite]]
     ) -> TxnId | None:
         """Another transaction that has added, or is about to, what may be among the rows that were looked for."""
-        kinds = {column.name: column.type for column in schema.columns}
+        kinds = {column.in_files: column.type for column in schema.columns}
         wanted = {each.column: _ends(each, kinds) for each in looked.ranges}
         for added in reversed(self._recent):
             if added.commit_ts > looked.snapshot and added.txn_id != txn_id and _meet(wanted, added.ranges, kinds):

@@ -165,7 +165,7 @@ class Registrar(RowCaller):
         for placed in asked.gone:
             dead[placed.file].add(placed.position)
         changed = RowsChanged(dead, inserted=len(asked.missed), looked=asked.looked)
-        looked = looked_for(changed, entry.snapshot) if changed.inserted else None
+        looked = looked_for(changed, entry.snapshot, seen.schema) if changed.inserted else None
         files = self._written(table, write, asked.added)
         await self._add_parts(entry, table, changed.dead, seen, write, files, looked)
 

@@ -103,6 +103,87 @@ def test_statements_go_on_over_files_from_before(
     assert rows(changed.where("id = 10").select("n", "_change_kind")) == [(1, "insert")]
 
 
+@pytest.mark.parametrize(
+    ("keyed", "vectorized"),
+    [
+        (True, True),
+        (False, False),
+        pytest.param(True, False, marks=pytest.mark.campaign),
+        pytest.param(False, True, marks=pytest.mark.campaign),
+    ],
+)
+def test_statements_go_on_over_files_that_know_columns_by_other_names(
+    spark: SparkSession,
+    sql: Sql,
+    client: Client,
+    new_table: NewTable,
+    keyed: bool,
+    vectorized: bool,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Two columns change names with each other, so that who goes by the names in files shows the other one's values."""
+    if not vectorized:
+        request.getfixturevalue("by_row")
+    table = new_table("id bigint NOT NULL, a bigint, b bigint, c string", **({"primary_key": ["id"]} if keyed else {}))
+    client.write(pa.table({"id": range(10), "a": range(10), "b": range(100, 110), "c": ["c"] * 10}), table)
+    client.delete_where(table, "id = 9")
+    before = client.snapshot()
+    if keyed:
+        client.upsert(table, pa.table({"id": [8], "a": [8], "b": [108], "c": ["loose"]}))
+    prepared = spark.table(f"txn.{table}").where("a < 3")
+    sql(f"ALTER TABLE txn.{table} RENAME COLUMN a TO t")
+    sql(f"ALTER TABLE txn.{table} RENAME COLUMN b TO a")
+    sql(f"ALTER TABLE txn.{table} RENAME COLUMN t TO b")
+    sql(f"ALTER TABLE txn.{table} DROP COLUMNS (c)")
+    sql(f"ALTER TABLE txn.{table} ADD COLUMN c int FIRST")
+    assert sql(f"TABLE txn.{table}").columns == ["c", "id", "b", "a"]
+    there = f"SELECT id, a, b, c FROM txn.{table} ORDER BY id"
+    assert rows(sql(there)) == [(n, 100 + n, n, None) for n in range(9)]
+    assert rows(sql(f"SELECT id FROM txn.{table} WHERE a >= 105 AND b < 8 ORDER BY id")) == [(5,), (6,), (7,)]
+    assert rows(sql(f"SELECT id FROM txn.{table} WHERE c IS NULL AND a IN (101, 108) ORDER BY id")) == [(1,), (8,)]
+    assert rows(prepared.select("id", "a", "b").orderBy("id")) == [(n, n, 100 + n) for n in range(3)]
+
+    sql(f"INSERT INTO txn.{table} (id, a, b, c) VALUES (10, 110, 10, 1)")
+    sql(f"UPDATE txn.{table} SET c = a - b WHERE b = 3")
+    sql(f"DELETE FROM txn.{table} WHERE a = 104")
+    sql(
+        f"MERGE INTO txn.{table} AS t USING (SELECT explode(array(105, 120)) AS a) AS s ON t.a = s.a "
+        "WHEN MATCHED THEN UPDATE SET b = -t.b WHEN NOT MATCHED THEN INSERT (id, a, c) VALUES (20, s.a, 7)"
+    )
+    client.write(spark.createDataFrame([(21, 121, 21, 3)], "id bigint, a bigint, b bigint, c int"), table)
+    client.update_where(table, {"c": "77"}, "a = 106", spark=spark)
+    prepared.selectExpr("id + 30 AS id", "b AS a", "a AS b", "cast(null AS int) AS c").writeTo(f"txn.{table}").append()
+    expected = [
+        (0, 100, 0, None),
+        (1, 101, 1, None),
+        (2, 102, 2, None),
+        (3, 103, 3, 100),
+        (5, 105, -5, None),
+        (6, 106, 6, 77),
+        (7, 107, 7, None),
+        (8, 108, 8, None),
+        (10, 110, 10, 1),
+        (20, 120, None, 7),
+        (21, 121, 21, 3),
+        (30, 100, 0, None),
+        (31, 101, 1, None),
+        (32, 102, 2, None),
+    ]
+    for _ in range(2):
+        assert rows(sql(there)) == expected
+        read = client.snapshot().read(spark, table)
+        assert rows(read.select("id", "a", "b", "c").orderBy("id")) == expected
+        assert rows(read.where("a > 106 AND b < 9").select("id").orderBy("id")) == [(7,), (8,)]
+        old = sql(f"SELECT id, a, b, c FROM txn.{table} VERSION AS OF {before.timestamp} WHERE b = 108")
+        assert rows(old) == [(8, 8, 108, "c")]
+        for _ in client.compact(table, kind="major", wait=False):
+            assert Worker(client.session, "here", threading.Event(), table).run_once()
+    changed = client.diff(table, since=before.timestamp, spark=spark)
+    assert rows(changed.where("id = 10").select("a", "b", "c", "_change_kind")) == [(110, 10, 1, "insert")]
+    if keyed:
+        assert rows(changed.where("id = 5").select("a", "b").orderBy("b")) == [(105, -5), (105, 5)]
+
+
 def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint NOT NULL, v bigint NOT NULL, s struct<a: int>", primary_key=["id"])
     sql(f"ALTER TABLE txn.{table} ADD COLUMN `odd name` array<string> COMMENT 'it\\'s'")
@@ -115,8 +196,10 @@ def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new
     assert created[0].index("odd name") < created[0].index("COMMENT") < created[0].index("v BIGINT")
     assert [column.nullable for column in client.table(table).schema.columns] == [False, True, True, True]
     for change, why in (
-        ("DROP COLUMN v", "DROP COLUMN v is not possible"),
-        ("RENAME COLUMN v TO w", "RENAME COLUMN v is not possible"),
+        ("DROP COLUMN id", "part of the primary key"),
+        ("RENAME COLUMN id TO w", "part of the primary key"),
+        ("RENAME COLUMN v TO id", "already exists|FIELD_ALREADY_EXISTS"),
+        ("REPLACE COLUMNS (id bigint, v bigint)", "REPLACE COLUMNS is not possible"),
         ("ALTER COLUMN v TYPE decimal(20,0)", "ALTER COLUMN v TYPE is not possible|NOT_SUPPORTED_CHANGE_COLUMN"),
         ("ALTER COLUMN v SET NOT NULL", "ALTER COLUMN v SET NOT NULL is not possible|NOT_NULL|nullable"),
         ("ALTER COLUMN id DROP NOT NULL", "part of the primary key"),

@@ -11,6 +11,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import NotFound, Unavailable
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
+from txnstatus.schema_changes import ColumnChange, changed
 from txnstatus.types import Timestamp
 
 TABLE = "3.0"
@@ -60,6 +61,31 @@ def test_a_change_is_made_once_and_of_what_there_is() -> None:
     missing = shard.apply(cmd.AlterTable("3.7", (), NewSchema(FIRST, Timestamp(1), 0, "r")))
     assert isinstance(missing, Rejected)
     assert isinstance(missing.error, NotFound)
+
+
+def test_what_was_dropped_is_known_by_who_knew_it_and_kept_for_readers_of_before() -> None:
+    shard = made()
+    schema, seen = FIRST, [FIRST]
+    for number, changes in enumerate(
+        (
+            [ColumnChange("a", "int")],
+            [ColumnChange("a", rename="b")],
+            [ColumnChange("b", drop=True), ColumnChange("a", "string")],
+        )
+    ):
+        schema = changed(schema, changes, "t")
+        seen.append(schema)
+        new = NewSchema(schema, Timestamp(10 + number), number, f"r{number}")
+        assert isinstance(shard.apply(cmd.AlterTable(TABLE, (), new)), ShardApplied)
+    table = shard.table("air.t")
+    lost = [table.schemas.dropped_since(version, table.schema) for version in range(4)]
+    assert lost == [[], ["a"], ["b"], []], "by the name that it had then"
+    kept = table.schemas.columns_of_all_times(table.schema)
+    assert [(column.name, column.type) for column in kept.columns] == [
+        ("id", "bigint"),
+        ("a~2", "string"),
+        ("a", "int"),
+    ]
 
 
 def test_the_past_is_bounded() -> None:

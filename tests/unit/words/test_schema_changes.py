@@ -52,6 +52,13 @@ def test_only_what_is_said_is_other() -> None:
         (ColumnChange("v", after="V"), "cannot come after itself"),
         (ColumnChange("id", takes_nulls=True), "part of the primary key"),
         (ColumnChange("v", comment="x" * 1_001), "a comment of 1001 characters"),
+        (ColumnChange("v", rename="ID"), "'v' of table t cannot be called 'ID': it has a column 'id'"),
+        (ColumnChange("v", rename="_txn_v"), "names that begin with _txn_"),
+        (ColumnChange("x", rename="y"), "'x' is not a column"),
+        (ColumnChange("p", rename="q"), "partitioned by: it keeps its name"),
+        (ColumnChange("id", rename="q"), "primary key: it keeps its name"),
+        (ColumnChange("p", drop=True), "partitioned by: it cannot be dropped"),
+        (ColumnChange("id", drop=True), "primary key: it cannot be dropped"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(change: ColumnChange, why: str) -> None:
@@ -64,7 +71,52 @@ def test_a_table_has_so_many_columns_whenever_they_came() -> None:
         changed(SCHEMA, [ColumnChange(f"c{number}", "int") for number in range(MAX_COLUMNS)], "t")
 
 
-@given(st.builds(ColumnChange, st.text(), st.text(), st.none() | st.text(), st.none() | st.text(), st.booleans()))
+def test_a_column_keeps_its_name_in_files_whatever_it_is_called() -> None:
+    renamed = changed(SCHEMA, [ColumnChange("v", rename="w")], "t")
+    assert [(column.name, column.in_files) for column in renamed.columns] == [("id", "id"), ("w", "v"), ("p", "p")]
+    assert (renamed.version, renamed.is_renamed) == (1, True)
+    assert [column.name for column in renamed.in_files.columns] == ["id", "v", "p"]
+    assert not renamed.in_files.is_renamed
+    back = changed(renamed, [ColumnChange("W", rename="v")], "t")
+    assert back == SCHEMA
+    assert back.version == 2
+    assert back.in_files is back, "nothing is made anew where all is called as in files"
+    cased = changed(SCHEMA, [ColumnChange("v", rename="V")], "t")
+    assert [(column.name, column.in_files) for column in cased.columns[1:2]] == [("V", "v")]
+
+
+def test_no_two_columns_are_ever_called_alike_in_files() -> None:
+    dropped = changed(SCHEMA, [ColumnChange("v", drop=True)], "t")
+    assert (len(dropped.columns), dropped.retired) == (2, ("v",))
+    again = changed(
+        dropped, [ColumnChange("V", "string"), ColumnChange("v~2", "int"), ColumnChange("v~2~2", "int")], "t"
+    )
+    assert [column.in_files for column in again.columns[2:]] == ["V~2", "v~2~2", "v~2~2~2"]
+    third = changed(again, [ColumnChange("V", drop=True), ColumnChange("v", "int")], "t")
+    assert (third.columns[-1].in_files, third.retired) == ("v~3", ("v", "V~2"))
+    beside = changed(SCHEMA, [ColumnChange("v", rename="w"), ColumnChange("v", "int")], "t")
+    assert {column.name: column.in_files for column in beside.columns} == {"id": "id", "w": "v", "p": "p", "v": "v~2"}
+    for schema in (dropped, again, third, beside):
+        wire = schema.to_wire()
+        assert Schema.from_wire(wire) == schema
+        assert Schema.from_wire(wire).version == schema.version
+        assert [column.name for column in wire.columns] == [column.in_files for column in schema.columns], (
+            "a program that knows of no other names goes by those in files"
+        )
+
+
+@given(
+    st.builds(
+        ColumnChange,
+        st.text(),
+        st.text(),
+        st.none() | st.text(),
+        st.none() | st.text(),
+        st.booleans(),
+        st.text(),
+        st.booleans(),
+    )
+)
 def test_a_change_is_the_same_on_the_wire(change: ColumnChange) -> None:
     wire = pb.ColumnChange.FromString(change.to_wire().SerializeToString())
     assert ColumnChange.from_wire(wire) == change

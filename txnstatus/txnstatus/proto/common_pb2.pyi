@@ -106,28 +106,34 @@ class ParticipantInfo(_message.Message):
     def __init__(self, participant_id: _Optional[str] = ..., name: _Optional[str] = ..., first_write: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "nullable", "comment", "added")
+    __slots__ = ("name", "type", "nullable", "comment", "added", "shown")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     NULLABLE_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     nullable: bool
     comment: str
     added: bool
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ..., added: _Optional[bool] = ...) -> None: ...
+    shown: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ..., added: _Optional[bool] = ..., shown: _Optional[str] = ...) -> None: ...
 
 class TableSchema(_message.Message):
-    __slots__ = ("columns", "partition_by", "primary_key")
+    __slots__ = ("columns", "partition_by", "primary_key", "retired", "version")
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_BY_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_KEY_FIELD_NUMBER: _ClassVar[int]
+    RETIRED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     columns: _containers.RepeatedCompositeFieldContainer[Column]
     partition_by: _containers.RepeatedScalarFieldContainer[str]
     primary_key: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., primary_key: _Optional[_Iterable[str]] = ...) -> None: ...
+    retired: _containers.RepeatedScalarFieldContainer[str]
+    version: int
+    def __init__(self, columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., primary_key: _Optional[_Iterable[str]] = ..., retired: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ...) -> None: ...
 
 class TableInfo(_message.Message):
     __slots__ = ("table_id", "name", "location", "schema", "conflicts", "properties")

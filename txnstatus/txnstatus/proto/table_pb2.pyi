@@ -160,18 +160,22 @@ class AlterTableRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[ColumnChange, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ColumnChange(_message.Message):
-    __slots__ = ("name", "type", "comment", "after", "takes_nulls")
+    __slots__ = ("name", "type", "comment", "after", "takes_nulls", "rename", "drop")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     TAKES_NULLS_FIELD_NUMBER: _ClassVar[int]
+    RENAME_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     comment: str
     after: str
     takes_nulls: bool
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., comment: _Optional[str] = ..., after: _Optional[str] = ..., takes_nulls: _Optional[bool] = ...) -> None: ...
+    rename: str
+    drop: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., comment: _Optional[str] = ..., after: _Optional[str] = ..., takes_nulls: _Optional[bool] = ..., rename: _Optional[str] = ..., drop: _Optional[bool] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ("table", "placement")
@@ -288,7 +292,7 @@ class KeyClaim(_message.Message):
     def __init__(self, snapshot: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ..., range: _Optional[_Union[KeyRange, _Mapping]] = ..., own_writes: _Optional[int] = ...) -> None: ...
 
 class AddFilesRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp", "claim", "deletes", "looked", "holds")
+    __slots__ = ("txn_id", "owner", "table", "write_id", "mode", "manifest", "from_writes", "overwrites", "read_timestamp", "claim", "deletes", "looked", "holds", "schema_version")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -302,6 +306,7 @@ class AddFilesRequest(_message.Message):
     DELETES_FIELD_NUMBER: _ClassVar[int]
     LOOKED_FIELD_NUMBER: _ClassVar[int]
     HOLDS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     table: str
@@ -315,7 +320,8 @@ class AddFilesRequest(_message.Message):
     deletes: Deletes
     looked: Looked
     holds: _containers.RepeatedCompositeFieldContainer[ColumnRange]
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ..., claim: _Optional[_Union[KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[Deletes, _Mapping]] = ..., looked: _Optional[_Union[Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[ColumnRange, _Mapping]]] = ...) -> None: ...
+    schema_version: int
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., write_id: _Optional[str] = ..., mode: _Optional[_Union[WriteMode, str]] = ..., manifest: _Optional[_Union[ManifestRef, _Mapping]] = ..., from_writes: _Optional[_Iterable[str]] = ..., overwrites: _Optional[_Iterable[str]] = ..., read_timestamp: _Optional[int] = ..., claim: _Optional[_Union[KeyClaim, _Mapping]] = ..., deletes: _Optional[_Union[Deletes, _Mapping]] = ..., looked: _Optional[_Union[Looked, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[ColumnRange, _Mapping]]] = ..., schema_version: _Optional[int] = ...) -> None: ...
 
 class ColumnRange(_message.Message):
     __slots__ = ("column", "lowest", "highest")

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
@@ -97,6 +98,9 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     if (Seen.Sharing.isWithinRun()) throw refused("WITH SCHEMA EVOLUTION");
     ObjectNode request = Bridge.request().put("table", named(id)), properties = request.putObject("properties");
     ArrayNode columns = request.putArray("columns");
+    if (has(TableChange.DeleteColumn.class, changes) && has(TableChange.AddColumn.class, changes)) {
+      throw refused("ALTER TABLE ... REPLACE COLUMNS"); // their values would go, also of those that are called as before
+    }
     for (TableChange each : changes) {
       if (each instanceof TableChange.SetProperty set) properties.put(set.property(), set.value());
       else if (each instanceof TableChange.RemoveProperty unset) properties.putNull(unset.property());
@@ -127,6 +131,8 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     return "ALTER COLUMN " + column;
   }
 
+  private static boolean has(Class<?> kind, TableChange... changes) { return Arrays.stream(changes).anyMatch(kind::isInstance); }
+
   /** Whether it is a change of a whole column that there is; then it is told. */
   private static boolean tell(TableChange.ColumnChange change, ArrayNode columns) {
     if (change.fieldNames().length != 1) return false;
@@ -142,6 +148,10 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       told.put("after", before(update.position()));
     } else if (change instanceof TableChange.UpdateColumnNullability update && update.nullable()) {
       told.put("takes_nulls", true);
+    } else if (change instanceof TableChange.RenameColumn rename) {
+      told.put("rename", rename.newName());
+    } else if (change instanceof TableChange.DeleteColumn) {
+      told.put("drop", true);
     } else {
       return false;
     }

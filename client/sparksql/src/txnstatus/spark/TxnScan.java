@@ -253,15 +253,16 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
     return field.name().equals(TxnTable.PLACE) || (isMetadata(field) && Metadata.numbers(field));
   }
 
-  private ParquetPartitionReaderFactory parquet(StructType read, Filter[] skipping) {
+  private ParquetPartitionReaderFactory parquet(StructType wanted, Filter[] skipping) {
+    StructType read = table.inFiles.of(wanted);
     SQLConf conf = planner.sessionState().conf();
     // Whatever the session says, no date is another one.
     scala.collection.immutable.Map<String, String> options = new scala.collection.immutable.Map.Map1<>("datetimeRebaseMode", "CORRECTED");
     Broadcast<SerializableConfiguration> hadoop = context().broadcast(
         new SerializableConfiguration(settings(read, conf)), ClassTag$.MODULE$.apply(SerializableConfiguration.class));
-    StructType all = table.rows.add(ROW_INDEX, DataTypes.LongType, true);
-    return new ParquetPartitionReaderFactory(conf, new TaskSettings(hadoop), all, read, new StructType(), skipping, Option.empty(),
-        new ParquetOptions(options, conf));
+    StructType all = table.inFiles.of(table.rows).add(ROW_INDEX, DataTypes.LongType, true);
+    return new ParquetPartitionReaderFactory(conf, new TaskSettings(hadoop), all, read, new StructType(), table.inFiles.of(skipping),
+        Option.empty(), new ParquetOptions(options, conf));
   }
 
   /** What Spark's own scan of Parquet sets before it makes such a factory. */

@@ -43,6 +43,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   final Seen seen;
   final Bridge bridge;
   final StructType rows;
+  final InFiles inFiles;
   private final String name;
   private final JsonNode told;
   private final Column[] columns;
@@ -55,6 +56,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     this.told = told;
     this.columns = columns(told);
     this.rows = rows(columns);
+    this.inFiles = InFiles.of(told.get("columns"));
   }
 
   static Column[] columns(JsonNode told) {

@@ -63,7 +63,7 @@ final class TxnWrite implements BatchWrite {
 
   TxnWrite(TxnTable table, ObjectNode mode) {
     this.table = table;
-    this.rows = table.rows.asNullable(); // files tell of no column, or part of one, that it has no nulls
+    this.rows = table.inFiles.of(table.rows.asNullable()); // files tell of no column, or part of one, that it has no nulls
     this.mode = mode;
   }
 

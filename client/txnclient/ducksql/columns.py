@@ -1,0 +1,81 @@
+"""ALTER TABLE of columns, as the service has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from txnclient.ducksql.trees import require_only, shown
+from txnclient.formats import schemas
+from txnstatus.errors import InvalidArgument
+from txnstatus.schema_changes import FIRST, ColumnChange
+
+
+def changes(action: exp.Expression, tree: exp.Expression) -> Iterator[ColumnChange]:
+    """What one part of the statement does to columns. Raises InvalidArgument for what is not possible, or not so."""
+    match action:
+        case exp.RenameColumn() if not action.args.get("exists"):
+            yield ColumnChange(_column(action.this, tree), rename=_column(action.args["to"], tree))
+        case exp.Drop() if action.args["kind"] in ("COLUMN", "COLUMNS") and not action.args.get("exists"):
+            for each in action.args["tables"]:
+                for column in each.expressions if isinstance(each, exp.Schema) else [each]:
+                    yield ColumnChange(_column(column, tree), drop=True)
+        case exp.ColumnDef():
+            yield _added(action, tree)
+        case exp.Schema() if all(isinstance(each, exp.ColumnDef) for each in action.expressions):
+            for each in action.expressions:
+                yield _added(each, tree)
+        case exp.AlterColumn():
+            yield _altered(action, tree)
+        case _:
+            raise InvalidArgument(
+                f"{shown(tree)}: that is nothing that becomes of a table without Spark",
+                hint="SET TBLPROPERTIES, and ADD, DROP, RENAME and ALTER COLUMN are possible: see docs/sql.md",
+            )
+
+
+def declared(column: object) -> str:
+    """A column as our DDL has it. Raises InvalidArgument for what no table keeps."""
+    if not isinstance(column, exp.ColumnDef) or column.kind is None:
+        said = shown(column) if isinstance(column, exp.Expression) else repr(column)
+        raise InvalidArgument(f"{said}: expected a column and its type; a key is a property, primary_key = 'a'")
+    said = ""
+    for each in column.args.get("constraints", ()):
+        if isinstance(each.kind, exp.NotNullColumnConstraint) and not each.kind.args.get("allow_null"):
+            said += " NOT NULL"
+        elif isinstance(each.kind, exp.CommentColumnConstraint):
+            said += f" COMMENT {each.kind.this.sql('databricks')}"
+        else:
+            raise InvalidArgument(f"{shown(column)}: a column has a type, NOT NULL and a COMMENT, and nothing else")
+    name = exp.to_identifier(column.name, quoted=True).sql("databricks")
+    return f"{name} {column.kind.sql('databricks')}{said}"
+
+
+def _added(column: exp.ColumnDef, tree: exp.Expression) -> ColumnChange:
+    (found,) = schemas.to_columns(declared(column))
+    if not found.nullable:
+        raise InvalidArgument(
+            f"{shown(tree)}: column {found.name!r} cannot be NOT NULL, the rows that there are have none"
+        )
+    after = None
+    if (position := column.args.get("position")) is not None:
+        after = FIRST if position.args["position"] == "FIRST" else _column(position.this, tree)
+    return ColumnChange(found.name, found.type, found.comment, after)
+
+
+def _altered(action: exp.AlterColumn, tree: exp.Expression) -> ColumnChange:
+    require_only(action, "ALTER COLUMN", "this", "comment", "drop", "allow_null")
+    name, comment = _column(action.this, tree), action.args.get("comment")
+    if comment is not None:
+        return ColumnChange(name, comment=comment.name)
+    if action.args.get("drop") and action.args.get("allow_null"):
+        return ColumnChange(name, takes_nulls=True)
+    raise InvalidArgument(f"{shown(tree)}: a column gets a COMMENT, or DROP NOT NULL, without Spark")
+
+
+def _column(node: exp.Expression, tree: exp.Expression) -> str:
+    """The name of a whole column. Raises InvalidArgument."""
+    if isinstance(node, exp.Identifier) or (isinstance(node, exp.Column) and not node.table):
+        return node.name
+    raise InvalidArgument(f"{shown(tree)}: {shown(node)} is no column, and fields of structs stay what they are")
