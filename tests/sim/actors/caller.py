@@ -7,7 +7,7 @@ import contextlib
 import copy
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,19 +22,21 @@ from tests.sim.judges.points import Points
 from tests.sim.judges.ruins import Ruins
 from tests.sim.world.warehouse import Warehouse
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, Unavailable
-from txnstatus.proto import admin_pb2, table_pb2, txn_manager_pb2
+from txnstatus.proto import admin_pb2, table_pb2, txn_manager_pb2, txn_savepoint_pb2
 from txnstatus.rpc.channel import PeerChannel
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
-COMES_LATE = (
-    txn_manager_pb2.BeginTransactionRequest,
-    txn_manager_pb2.CommitTransactionRequest,
-    txn_manager_pb2.AbortTransactionRequest,
-    table_pb2.OpenWriteRequest,
-    table_pb2.AddFilesRequest,
-)
-"""Requests that programs may send again (see latecomer.py)."""
+COMES_LATE: Mapping[type[Message], type[Message]] = {
+    txn_manager_pb2.BeginTransactionRequest: txn_manager_pb2.BeginTransactionResponse,
+    txn_manager_pb2.CommitTransactionRequest: txn_manager_pb2.CommitTransactionResponse,
+    txn_manager_pb2.AbortTransactionRequest: txn_manager_pb2.AbortTransactionResponse,
+    table_pb2.OpenWriteRequest: table_pb2.OpenWriteResponse,
+    table_pb2.AddFilesRequest: table_pb2.AddFilesResponse,
+    txn_savepoint_pb2.SetSavepointRequest: txn_savepoint_pb2.SetSavepointResponse,
+    txn_savepoint_pb2.RollbackToRequest: txn_savepoint_pb2.RollbackToResponse,
+}
+"""Requests that programs may send again (see latecomer.py), and the answers to them."""
 CALL_SECONDS = 4.0
 POLL_SECONDS = 0.5
 
@@ -82,6 +84,8 @@ class Shared:
     """Whether programs send again what was answered long ago."""
     carries: bool = False
     """Whether begins carry first writes."""
+    goes_back: bool = False
+    """Whether transfers go back to savepoints."""
     sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=12))
     """What was sent, and may come again."""
     work: Callable[[int], None] = lambda _txn_id: None
@@ -138,7 +142,7 @@ class Caller:
 
     def _note(self, method: str, request: Message) -> None:
         """What may come again is as it was when it was sent for the first time."""
-        if isinstance(request, COMES_LATE):
+        if type(request) in COMES_LATE:
             self._shared.sent.append(Sent(method, copy.deepcopy(request)))
 
     def _id(self) -> str:

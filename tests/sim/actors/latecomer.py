@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from google.protobuf.message import Message
-
-from tests.sim.actors.caller import Caller
+from tests.sim.actors.caller import COMES_LATE, Caller
 from txnstatus.errors import TxnError
-from txnstatus.proto import table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-
-ANSWERS: Mapping[type[Message], type[Message]] = {
-    pb.BeginTransactionRequest: pb.BeginTransactionResponse,
-    pb.CommitTransactionRequest: pb.CommitTransactionResponse,
-    pb.AbortTransactionRequest: pb.AbortTransactionResponse,
-    table_pb2.OpenWriteRequest: table_pb2.OpenWriteResponse,
-    table_pb2.AddFilesRequest: table_pb2.AddFilesResponse,
-}
-"""The answers to what comes again."""
 
 
 class Latecomer(Caller):
@@ -30,7 +16,7 @@ class Latecomer(Caller):
         if isinstance(late.request, pb.BeginTransactionRequest):
             late.request.is_retry = True
         try:
-            answer = await self._call(late.method, late.request, ANSWERS[type(late.request)])
+            answer = await self._call(late.method, late.request, COMES_LATE[type(late.request)])
         except TxnError as error:
             self._log(f"{late.method} comes too late: {error.message}")
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import defaultdict
 
 from tests.sim.actors.bank import KEYED_ACCOUNTS, Account, Balances, lists
@@ -10,7 +11,7 @@ from tests.sim.actors.books import UPSERT
 from tests.sim.actors.rows import RowCaller
 from tests.sim.actors.transactor import OWNER
 from tests.sim.judges.isolation import Observed
-from txnstatus.proto import table_pb2
+from txnstatus.proto import table_pb2, txn_manager_pb2, txn_savepoint_pb2
 from txnstatus.types import Timestamp
 
 
@@ -73,6 +74,48 @@ class Teller(RowCaller):
                 read_timestamp=base,
             )
             await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
+            if self._shared.goes_back:
+                await self._go_back(txn_id, table, base)
+
+    async def _go_back(self, txn_id: int, table: str, base: Timestamp) -> None:
+        """Overwrites the whole table with nonsense, and takes that back: once, or twice."""
+        dice, held_by = random.Random(f"going back {txn_id} {table}"), await self._participants(txn_id)
+        saved = txn_savepoint_pb2.SetSavepointRequest(
+            txn_id=txn_id, owner=OWNER, savepoint_id=self._write_id(), table_ids=held_by
+        )
+        await self._call("txnstatus.TxnSavepoints/SetSavepoint", saved, txn_savepoint_pb2.SetSavepointResponse)
+        for _ in range(dice.choice([1, 2])):
+            write = await self._open_write(txn_id, table)
+            path = self._shared.warehouse.write(write.directory, "manifest")
+            partition = dice.choice(self._shared.bank.accounts[table])
+            self._shared.bank.contents[path, partition] = Account(1_000_000)
+            manifest = table_pb2.ManifestRef(path=path, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1)
+            manifest.partitions.append(partition)
+            nonsense = table_pb2.AddFilesRequest(
+                txn_id=txn_id,
+                owner=OWNER,
+                table=table,
+                write_id=write.write_id,
+                mode=table_pb2.OVERWRITE,
+                manifest=manifest,
+                read_timestamp=base,
+            )
+            await self._call("txnstatus.Table/AddFiles", nonsense, table_pb2.AddFilesResponse)
+            back = txn_savepoint_pb2.RollbackToRequest(
+                txn_id=txn_id,
+                owner=OWNER,
+                savepoint_id=saved.savepoint_id,
+                rollback_id=self._write_id(),
+                table_ids=await self._participants(txn_id),
+                held_by=held_by,
+            )
+            await self._call("txnstatus.TxnSavepoints/RollbackTo", back, txn_savepoint_pb2.RollbackToResponse)
+
+    async def _participants(self, txn_id: int) -> list[str]:
+        request = txn_manager_pb2.GetTransactionStateRequest(txn_id=txn_id)
+        method = "txnstatus.TxnManager/GetTransactionState"
+        answer = await self._call(method, request, txn_manager_pb2.GetTransactionStateResponse)
+        return [each.participant_id for each in answer.txn.participants]
 
     async def read_everything(self) -> None:
         await super().read_everything()

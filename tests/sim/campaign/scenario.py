@@ -89,6 +89,8 @@ class Scenario:
     """Whether programs send requests again long after they were answered."""
     carries: bool = False
     """Whether begins carry first writes."""
+    goes_back: bool = False
+    """Whether transfers go back to savepoints."""
 
     @property
     def retires(self) -> bool:
@@ -172,6 +174,10 @@ DEPARTING = ("elections", "splits", "narrow", "ruins", "moved", "everything")
 GROUPS = ("catalog", "status-0", "status-1", "shard-0", "shard-0", "shard-1", "shard-1")
 
 
+GOING_BACK_FROM = 150
+"""Seeds below it are those by which faults are known that have nothing to do with savepoints."""
+
+
 def make(seed: int, profile: str | None = None) -> Scenario:
     """Everything by chance of the seed; the profile too, unless it is given."""
     rng = random.Random(f"scenario {seed}")
@@ -219,6 +225,8 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     scenario = replace(scenario, groups=random.Random(f"scenario {seed}, placement").choice([1, 1, 2, 3]))
     scenario = replace(scenario, keeps_rolls=random.Random(f"scenario {seed}, changing").random() < 0.3)
     scenario = replace(scenario, carries=random.Random(f"scenario {seed}, carrying").random() < 0.3)
+    if seed >= GOING_BACK_FROM:
+        scenario = replace(scenario, goes_back=random.Random(f"scenario {seed}, going back").random() < 0.4)
     scenario = fitted(special, scenario) if profile in THEMES else _fitted(special, scenario)
     looks_back = random.Random(f"scenario {seed}, undoing").random() < 0.5
     scenario = replace(scenario, looks_back=scenario.keeps_rolls and looks_back)

@@ -10,6 +10,7 @@ from tests.sim.campaign.scenario import Scenario
 from tests.sim.planted.compaction import PLANTED_COMPACTION
 from tests.sim.planted.faults import PLANTED, Planted, Seams
 from tests.sim.planted.fresh import FRESH
+from tests.sim.planted.going_back import GOING_BACK, PLANTED_GOING_BACK
 from tests.sim.planted.history import PLANTED_HISTORY
 from tests.sim.planted.placing import PLACING, PLANTED_PLACING, SPREAD
 from tests.sim.planted.raft import RAFT
@@ -22,7 +23,7 @@ from tests.sim.planted.together import CARRYING_TOGETHER, PLANTED_TOGETHER
 
 APART = 3
 """Groups where no shard is in the log of the status table: what is asked of participants goes by messages there."""
-SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING}
+SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING, **GOING_BACK}
 """Slips such as somebody from outside would make."""
 ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
 CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION, **PLANTED_HISTORY}
@@ -32,6 +33,7 @@ PLAIN: Mapping[str, Planted] = {
     **PLANTED_REGISTERING,
     **PLANTED_TOGETHER,
     **PLANTED_PLACING,
+    **PLANTED_GOING_BACK,
     **CHANGING,
 }
 
@@ -45,6 +47,7 @@ def worlds(name: str) -> Iterator[Scenario]:
             drawn,
             writes_rows=name in PLANTED_ROWS,
             carries=drawn.carries or name in (*CARRYING, *CARRYING_TOGETHER),
+            goes_back=name in PLANTED_GOING_BACK,
             groups=1 if name in PLANTED_TOGETHER else SPREAD if name in PLANTED_PLACING else APART,
         )
         drawn = _changing(drawn) if name in CHANGING else drawn

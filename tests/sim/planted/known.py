@@ -304,5 +304,21 @@ BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
         "status/test_ranges.py",
         "test_which_transactions_began_before_one_is_told_by_ids_and_of_other_groups_as_of_now",
     ),
+    "what was taken back comes again": (
+        "shard/test_txn_savepoints.py",
+        "test_what_comes_again_or_late_brings_nothing_back",
+    ),
+    "a rollback that comes again is another one": (
+        "shard/test_txn_savepoints.py",
+        "test_what_comes_again_or_late_brings_nothing_back",
+    ),
+    "overwritten rows do not come back": (
+        "shard/test_txn_savepoints.py",
+        "test_an_overwrite_that_is_taken_back_has_overwritten_nothing",
+    ),
+    "what is judged may be gone": (
+        "shard/test_txn_savepoints.py",
+        "test_what_was_judged_by_what_is_gone_is_judged_again",
+    ),
 }
 """The tests that fail with them, most of all of those that no seed is known to find."""

@@ -52,7 +52,7 @@ LATE_SECONDS = 3.0
 TABLES = ("a.one", "a.two", "b.three", "b.four")
 SHARED = (
     "changes_options", "groups", "writes_rows", "keeps_rolls", "looks_back", "rebuilds", "locks", "foreign", "lingers",
-    "haste", "overwrites", "crowd", "comes_late", "carries",
+    "haste", "overwrites", "crowd", "comes_late", "carries", "goes_back",
 )  # fmt: skip
 """What programs hear of a scenario."""
 Log = Callable[[float, str, str], None]
