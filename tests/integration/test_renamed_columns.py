@@ -159,6 +159,39 @@ def test_what_must_keep_its_name_is_refused(client: Client, new_table: NewTable,
     client.alter_table(plain, properties={"publish": "delta"})
 
 
+def test_values_that_had_no_room_before_are_beside_those_of_before(client: Client, new_table: NewTable) -> None:
+    for options in ({"primary_key": ["id"]}, {}):
+        table = new_table("id bigint, v int, f float", **options)
+        client.write(
+            pa.table({"id": [1, 2], "v": pa.array([1, 2], pa.int32()), "f": pa.array([0.5, 1], pa.float32())}), table
+        )
+        before, large = client.snapshot(), 5_000_000_000
+        txn = client.begin()
+        txn.update_where(table, {"v": "v + 1"}, "id = 1")
+        staged = txn.stage(
+            pa.table({"id": [4], "v": pa.array([4], pa.int32()), "f": pa.array([4], pa.float32())}), table
+        )
+        client.alter_table(table, widen={"v": "bigint", "f": "double"})
+        client.write(pa.table({"id": [3], "v": [large], "f": [0.1]}), table, mode="upsert" if options else "append")
+        txn.add([staged], table)
+        txn.commit()
+        expected = [(1, 2, 0.5), (2, 2, 1.0), (3, large, 0.1), (4, 4, 4.0)]
+        assert [tuple(row.values()) for row in rows(client, table)] == expected
+        for low, ids in ((3, [3, 4]), (large - 1, [3]), (1 << 40, [])):
+            found = client.snapshot().to_arrow(table, ["id"], where=pc.field("v") > low)
+            assert sorted(found["id"].to_pylist()) == ids
+        assert client.sql(f"SELECT id FROM {table} WHERE v > 3000000000 OR f = 4").num_rows == 2
+        assert [tuple(row.values()) for row in before.to_arrow(table).sort_by("id").to_pylist()] == [
+            (1, 1, 0.5),
+            (2, 2, 1),
+        ]
+        client.delete_where(table, f"v = {large} OR f < 1")
+        assert [row["id"] for row in rows(client, table)] == [2, 4]
+        if not options:
+            with pytest.raises(InvalidArgument, match="its column 'v' has a narrower type in older files"):
+                client.alter_table(table, properties={"publish": "delta"})
+
+
 def test_files_of_others_go_on_to_be_read_as_columns_are_renamed(
     client: Client, new_table: NewTable, tmp_path: Path
 ) -> None:
@@ -207,7 +240,7 @@ def test_sql_without_spark_speaks_of_columns(client: Client, new_table: NewTable
         ("DROP COLUMN nothing", "'nothing' is not a column"),
         ("RENAME COLUMN id TO v", "it has a column 'v'"),
         ("ADD COLUMN x int NOT NULL", "'x' cannot be NOT NULL"),
-        ("ALTER COLUMN id TYPE string", "ALTER COLUMN with DTYPE"),
+        ("ALTER COLUMN id TYPE string", "'id' .* is bigint, and cannot become string"),
         ("RENAME COLUMN s.a TO b", "no column"),
     ):
         with pytest.raises(InvalidArgument, match=why):

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,17 @@ from txnclient.snapshot import Snapshot
 
 NewTable = Callable[..., str]
 Row = dict[str, Any]
-KINDS: dict[str, pa.DataType] = {"bigint": pa.int64(), "string": pa.string(), "double": pa.float64()}
+KINDS: dict[str, pa.DataType] = {
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "decimal(5,2)": pa.decimal128(5, 2),
+    "decimal(20,2)": pa.decimal128(20, 2),
+}
+WIDER = {"smallint": "int", "int": "bigint", "float": "double", "decimal(5,2)": "decimal(20,2)"}
 FIXED = ("id", "p")
 """Columns that keep their names: the key, and what the table is partitioned by."""
 NAMES = ("v", "w", "x", "y", "z", "w~2", "Ä b")
@@ -33,7 +44,7 @@ class Model:
 
     def __init__(self, client: Client, table: str, seed: int, *, keyed: bool) -> None:
         self.client, self.table, self.keyed, self.pick = client, table, keyed, random.Random(seed)
-        self.columns: list[tuple[str, str]] = [("id", "bigint"), ("p", "string"), ("v", "bigint")]
+        self.columns: list[tuple[str, str]] = [("id", "bigint"), ("p", "string"), ("v", "smallint")]
         self.numbers = {"id": 0, "p": 1, "v": 2}
         """Which of all columns that there ever were one of now is, by its name."""
         self.v = "v"
@@ -53,7 +64,16 @@ class Model:
     # ---- what changes the columns
 
     def alter(self) -> None:
-        self.pick.choice([self.move, self.add, self.add, self.rename, self.rename, self.drop])()
+        self.pick.choice([self.move, self.add, self.add, self.rename, self.rename, self.drop, self.widen, self.widen])()
+
+    def widen(self) -> None:
+        """A whole number or a fraction of few bits gets more; from then on there are values that had no room before."""
+        narrow = [n for n, (_, kind) in enumerate(self.columns) if kind in WIDER]
+        if narrow:
+            at = self.pick.choice(narrow)
+            name, kind = self.columns[at]
+            self.client.alter_table(self.table, widen={name.upper(): WIDER[kind]})
+            self.columns[at] = (name, WIDER[kind])
 
     def move(self) -> None:
         known = [name for name, _ in self.columns]
@@ -117,7 +137,16 @@ class Model:
         if name == "p":
             return "ab"[id_ % 2]
         number = self.pick.randrange(100)
-        return {"bigint": number, "string": f"s{number}", "double": number / 4}[kind]
+        return {
+            "smallint": number,
+            "int": number * 1_000,
+            "bigint": number * 1_000_000_000,
+            "string": f"s{number}",
+            "float": number / 4,
+            "double": number / 4 + 1e-9,
+            "decimal(5,2)": Decimal(number) / 4,
+            "decimal(20,2)": Decimal(number) * 1_000_000 + Decimal("0.25"),
+        }[kind]
 
     def whole(self, data: pa.Table) -> dict[int, dict[int, Any]]:
         numbers = self.numbers.items()
@@ -264,7 +293,7 @@ def test_readers_show_the_model_whatever_becomes_of_columns(
     client: Client, new_table: NewTable, seed: int, keyed: bool
 ) -> None:
     options = {"primary_key": ["id"]} if keyed else {"partition_by": ["p"]}
-    table = new_table("id bigint, p string, v bigint", **options)
+    table = new_table("id bigint, p string, v smallint", **options)
     model = Model(client, table, seed, keyed=keyed)
     model.write()
     for _ in range(STEPS):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from txnstatus.ddl import parse_type
+from txnstatus.ddl import MAX_DECIMAL_PRECISION, parse, parse_type
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import check_column_name, check_partition_column, fold
 from txnstatus.proto import common_pb2 as common
@@ -24,6 +24,8 @@ MAX_COMMENT_CHARACTERS = 1_000
 MAX_SCHEMA_CHARACTERS = 128 << 10
 """Characters of the names, types and comments of all columns."""
 MAX_PARTITION_COLUMNS = 32
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+"""Types of whole numbers, each with all values of those before it."""
 MAX_RETIRED = 10_000
 """Columns that can be dropped from one table, over all of its time."""
 
@@ -38,6 +40,8 @@ class Column:
     """Whether it came after the table: rows and files that do not have it have nulls there."""
     stored: str = ""
     """The name in files, where that is another one: see `in_files`."""
+    widened: bool = False
+    """Whether its type had fewer values before: files and rows may have it by that one."""
 
     @property
     def in_files(self) -> str:
@@ -147,6 +151,7 @@ class Schema:
                     comment=c.comment,
                     added=c.added,
                     shown=c.name if c.stored else "",
+                    widened=c.widened,
                 )
                 for c in self.columns
             ],
@@ -159,7 +164,7 @@ class Schema:
     @classmethod
     def from_wire(cls, wire: common.TableSchema) -> Schema:
         columns = (
-            Column(c.shown or c.name, c.type, c.nullable, c.comment, c.added, c.name if c.shown else "")
+            Column(c.shown or c.name, c.type, c.nullable, c.comment, c.added, c.name if c.shown else "", c.widened)
             for c in wire.columns
         )
         retired = tuple(wire.retired)
@@ -177,12 +182,34 @@ class Schema:
                 continue
             if other is None:
                 raise InvalidArgument(f"column {column.name!r} ({column.type}) of table {table} is missing in the data")
-            if other.type != column.type:
+            if other.type != column.type and not (column.widened and is_narrower(other.type, column.type)):
                 raise InvalidArgument(
                     f"column {column.name!r} of table {table} is {column.type}; in the data it is {other.type}"
                 )
         if by_name:
             raise InvalidArgument(f"column {next(iter(by_name))!r} of the data is not a column of table {table}")
+
+
+def is_narrower(kind: str, wide: str) -> bool:
+    """Whether a column of the one type can become one of the other, and files that have the one be read as the other:
+    a whole number of more bits, a double, a decimal of more digits before its point.
+    """
+    if kind in _WHOLE and wide in _WHOLE:
+        return _WHOLE.index(kind) < _WHOLE.index(wide)
+    one, other = parse(kind), parse(wide)
+    if one.name == other.name == "decimal":
+        return one.scale == other.scale and one.precision < other.precision
+    return (kind, wide) == ("float", "double")
+
+
+def widest(kind: str) -> str:
+    """The type that a column of this one can become in the end."""
+    if kind in _WHOLE:
+        return _WHOLE[-1]
+    found = parse(kind)
+    if found.name == "decimal":
+        return f"decimal({MAX_DECIMAL_PRECISION},{found.scale})"
+    return "double" if kind == "float" else kind
 
 
 def column_type(name: str, text: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.schema import Column, Schema, column_type
+from txnstatus.schema import Column, Schema, column_type, is_narrower
 from txnstatus.values import value
 
 FIRST = ""
@@ -35,6 +35,8 @@ class ColumnChange:
     rename: str = ""
     """What it is called from now on; empty: as it is."""
     drop: bool = False
+    widen: str = ""
+    """The type from now on, which has all values that it has now; empty: as it is."""
 
     def to_wire(self) -> pb.ColumnChange:
         return pb.ColumnChange(
@@ -45,13 +47,14 @@ class ColumnChange:
             takes_nulls=self.takes_nulls,
             rename=self.rename,
             drop=self.drop,
+            widen=self.widen,
         )
 
     @classmethod
     def from_wire(cls, wire: pb.ColumnChange) -> ColumnChange:
         comment = wire.comment if wire.HasField("comment") else None
         after = wire.after if wire.HasField("after") else None
-        return cls(wire.name, wire.type, comment, after, wire.takes_nulls, wire.rename, wire.drop)
+        return cls(wire.name, wire.type, comment, after, wire.takes_nulls, wire.rename, wire.drop, wire.widen)
 
 
 def changed(schema: Schema, changes: Iterable[ColumnChange], table: str) -> Schema:
@@ -91,9 +94,20 @@ def _altered(schema: Schema, change: ColumnChange, table: str) -> Schema:
         said = f"column {name!r} of table {table} cannot be called {change.rename[:200]!r}"
         _require_free(replace(schema, columns=others), change.rename, said)
         name, stored = change.rename, column.in_files if column.in_files != change.rename else ""
+    kind = column_type(name, change.widen) if change.widen else column.type
+    if kind != column.type:
+        _require_no_role(schema, column, table, "keeps its type")
+        if not is_narrower(column.type, kind):
+            raise InvalidArgument(
+                f"column {name!r} of table {table} is {column.type}, and cannot become {kind}",
+                hint="what has room for all values there are is possible: wider whole numbers, float to double, and "
+                "decimals with more digits before the point",
+            )
     new = replace(
         column,
         name=name,
+        type=kind,
+        widened=column.widened or kind != column.type,
         stored=stored,
         nullable=column.nullable or change.takes_nulls,
         comment=column.comment if change.comment is None else change.comment,

@@ -106,6 +106,7 @@ class Tables:
         drop_not_null: Sequence[str] = (),
         rename: Mapping[str, str] | None = None,
         drop: Sequence[str] = (),
+        widen: Mapping[str, str] | None = None,
     ) -> TableInfo:
         """Changes a table's columns, and what it has for itself, all of it or nothing; returns the table as it is then.
 
@@ -113,10 +114,11 @@ class Tables:
         there are; data that does not have them goes on to be written, with nulls there. `comments`: column → comment.
         `move`: column → the column that it comes after, or None for the first one. `drop_not_null`: columns that take
         nulls from now on. `rename`: column → what it is called from now on. `drop`: columns that are there no more; a
-        later one of the same name is another one. Columns are dropped and renamed first, then changed in this order, at
-        one timestamp, in no transaction: readers below it, as transactions and snapshots that are open, see the columns
-        of before. Nothing is rewritten, and nobody waits. A write that was begun before, and has columns that were
-        dropped, is refused as it is added.
+        later one of the same name is another one. `widen`: column → its type from now on, which has room for all values
+        of the one that it has: a wider whole number, double for float, a decimal with more digits before the point.
+        Columns are dropped, renamed and widened first, then changed in this order, at one timestamp, in no transaction:
+        readers below it, as transactions and snapshots that are open, see the columns of before. Nothing is rewritten,
+        and nobody waits. A write that was begun before, and has columns that were dropped, is refused as it is added.
 
         `properties`: NO_AUTO_COMPACTION, true or false: whether it is compacted on request only. compact_delta_num and
         compact_delta_pct, whole numbers: as the cluster's options of these names. None: the table goes by the cluster's
@@ -127,6 +129,7 @@ class Tables:
         changes = [
             *(ColumnChange(column, drop=True) for column in schemas.listed(drop)),
             *(ColumnChange(column, rename=new) for column, new in (rename or {}).items()),
+            *(ColumnChange(column, widen=kind) for column, kind in (widen or {}).items()),
             *_added({} if add is None else add),
             *(ColumnChange(column, comment=text) for column, text in (comments or {}).items()),
             *(ColumnChange(column, after=before or FIRST) for column, before in (move or {}).items()),

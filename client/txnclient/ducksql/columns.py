@@ -9,6 +9,7 @@ from sqlglot import exp
 from txnclient.ducksql.trees import require_only, shown
 from txnclient.formats import schemas
 from txnstatus.errors import InvalidArgument
+from txnstatus.schema import column_type
 from txnstatus.schema_changes import FIRST, ColumnChange
 
 
@@ -65,13 +66,15 @@ def _added(column: exp.ColumnDef, tree: exp.Expression) -> ColumnChange:
 
 
 def _altered(action: exp.AlterColumn, tree: exp.Expression) -> ColumnChange:
-    require_only(action, "ALTER COLUMN", "this", "comment", "drop", "allow_null")
+    require_only(action, "ALTER COLUMN", "this", "comment", "drop", "allow_null", "dtype")
     name, comment = _column(action.this, tree), action.args.get("comment")
     if comment is not None:
         return ColumnChange(name, comment=comment.name)
     if action.args.get("drop") and action.args.get("allow_null"):
         return ColumnChange(name, takes_nulls=True)
-    raise InvalidArgument(f"{shown(tree)}: a column gets a COMMENT, or DROP NOT NULL, without Spark")
+    if (kind := action.args.get("dtype")) is not None:
+        return ColumnChange(name, widen=column_type(name, kind.sql("databricks")))
+    raise InvalidArgument(f"{shown(tree)}: a column gets a COMMENT, a wider TYPE, or DROP NOT NULL, without Spark")
 
 
 def _column(node: exp.Expression, tree: exp.Expression) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from txnclient.read import manifests, superseded
 from txnstatus.lake import data_files, dead_rows
+from txnstatus.lake.arrow_types import widest
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import (
@@ -233,8 +234,9 @@ def _flushed(changes: RowChanges, columns: pa.Schema) -> pa.Table:
 
     above, at = (pa.scalar(each, pa.uint64()) for each in (changes.above, changes.at))
     seen = (pc.field(COMMIT_TS) >= above) & (pc.field(COMMIT_TS) <= at)
-    with data_files.opened(changes.flushed, columns, where=seen) as dataset:
-        return dataset.to_table(filter=seen)
+    # Beside rows that are seen, a file may have others of a time when a column had room for more.
+    with data_files.opened(changes.flushed, widest(columns), where=seen) as dataset:
+        return dataset.to_table(filter=seen).cast(columns)
 
 
 def by_later_changes(

@@ -6,6 +6,7 @@ Where there is too much to find these rows ahead of the scan, Spark finds them, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from txnclient.spark import reader, writer
 from txnstatus.lake.rows import COMMIT_TS, DELETED
 from txnstatus.names import quoted
 from txnstatus.partitions import WHOLE_TABLE
-from txnstatus.schema import Column, Schema
+from txnstatus.schema import Column, Schema, widest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,8 +99,13 @@ def _latest(spark: SparkSession, changes: RowChanges, schema: Schema) -> DataFra
     in_memory = RowChanges(changes.batches, (), changes.above, changes.at, ())
     latest = _frame(spark, row_reads.latest_changes(in_memory, schema), schema)
     if changes.flushed:
-        flushed = reader.read_files(spark, changes.flushed, _with_commits(schema)).where(
+        # Beside rows that are seen, a file may have others of a time when a column had room for more.
+        wide = replace(schema, columns=tuple(replace(each, type=widest(each.type)) for each in schema.columns))
+        flushed = reader.read_files(spark, changes.flushed, _with_commits(wide)).where(
             f"{COMMIT_TS} >= {changes.above} AND {COMMIT_TS} <= {changes.at}"
+        )
+        flushed = flushed.select(
+            *(functions.col(quoted(each.name)).cast(each.type) for each in _with_commits(schema).columns)
         )
         whole = functions.struct(*_columns(flushed.columns))
         last = functions.max_by(whole, COMMIT_TS).alias("_txn_last")

@@ -99,6 +99,8 @@ class Definitions:
                     "nulls in it"
                 )
             kind, change = told.pop("type", ""), {name: told[name] for name in _CHANGES if name in told}
+            if "widen" in told:
+                change["widen"] = _kind(told["name"], told["widen"])
             changes.append(ColumnChange(told["name"], _kind(told["name"], kind), **change))
         self._client.change_columns(request["table"], changes, properties)
 

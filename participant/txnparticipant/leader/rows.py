@@ -237,10 +237,30 @@ def _with_added(rows: pa.Table, table: TableState, expected: pa.Schema) -> pa.Ta
     if len(names) < rows.num_columns or not names <= set(expected.names) or set(expected.names) - names - added:
         found = [", ".join(f"{field.name} {field.type}" for field in each) for each in (rows.schema, expected)]
         raise InvalidArgument(f"rows for table {table.name} with the columns {found[0]}: expected {found[1]}")
-    if rows.column_names == expected.names:
+    before = {column.name for column in table.schema.in_files.columns if column.widened}
+    if rows.column_names == expected.names and not before:
         return rows
-    columns = [rows[each.name] if each.name in names else pa.nulls(rows.num_rows, each.type) for each in expected]
+    columns = [
+        pa.nulls(rows.num_rows, each.type)
+        if each.name not in names
+        else _widened(rows[each.name], each.type)
+        if each.name in before
+        else rows[each.name]
+        for each in expected
+    ]
     return pa.Table.from_arrays(columns, names=expected.names)
+
+
+def _widened(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """The values by the type of now, if they come by a narrower one."""
+    import pyarrow as pa
+
+    found = column.type
+    whole = pa.types.is_signed_integer(found) and pa.types.is_signed_integer(kind) and found.bit_width < kind.bit_width
+    fraction = pa.types.is_float32(found) and pa.types.is_float64(kind)
+    decimal = pa.types.is_decimal128(found) and pa.types.is_decimal128(kind) and found.scale == kind.scale
+    narrower = whole or fraction or (decimal and found.precision < kind.precision)
+    return column.cast(kind) if narrower else column
 
 
 def _bytes_of(request: pb.WriteRowsRequest, rows: pa.Table, keys: pa.Array) -> int:

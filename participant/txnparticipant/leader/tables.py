@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import NoReturn
 from urllib.parse import quote
 
 from txnparticipant.leader.reads import Reads
@@ -119,8 +118,8 @@ class TableService:
         changes = checked((Property(each.name, each.value) for each in request.properties), may_unset=True)
         table = await self.settled(check_table_name(request.table))
         check_publication(changes, table.location, table.schema.primary_key)
-        if published_as(changes) and table.schema.is_renamed:
-            _refuse_publication(table)
+        if published_as(changes):
+            _require_as_in_files(table)
         if request.columns:
             await self._change_columns(table, request, changes)
         else:
@@ -256,11 +255,13 @@ def _checked_schema(request: pb.CreateTableRequest) -> Schema:
     return schema
 
 
-def _refuse_publication(table: TableState) -> NoReturn:
-    """Raises InvalidArgument."""
-    column = next(each for each in table.schema.columns if each.stored)
-    raise InvalidArgument(
-        f"{table.name} cannot be published: its column {column.name!r} is called {column.stored!r} in its files, and "
-        "readers of its log take columns by their names there",
-        hint="a new table with these columns can be: CREATE TABLE ... AS SELECT",
-    )
+def _require_as_in_files(table: TableState) -> None:
+    """Raises InvalidArgument for a column that is otherwise in files than in the table, as readers of a log know it."""
+    for column in table.schema.columns:
+        if column.stored or column.widened:
+            how = f"is called {column.stored!r} in its files" if column.stored else "has a narrower type in older files"
+            raise InvalidArgument(
+                f"{table.name} cannot be published: its column {column.name!r} {how}, and readers of its log take "
+                "columns as they are there",
+                hint="a new table with these columns can be: CREATE TABLE ... AS SELECT",
+            )

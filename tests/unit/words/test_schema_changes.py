@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import table_pb2 as pb
-from txnstatus.schema import MAX_COLUMNS, Column, Schema
+from txnstatus.schema import MAX_COLUMNS, Column, Schema, is_narrower, widest
 from txnstatus.schema_changes import FIRST, ColumnChange, changed
 
 SCHEMA = Schema((Column("id", "bigint"), Column("v", "int", nullable=False), Column("p", "string")), ("p",), ("id",))
@@ -83,6 +85,25 @@ def test_a_column_keeps_its_name_in_files_whatever_it_is_called() -> None:
     assert back.in_files is back, "nothing is made anew where all is called as in files"
     cased = changed(SCHEMA, [ColumnChange("v", rename="V")], "t")
     assert [(column.name, column.in_files) for column in cased.columns[1:2]] == [("V", "v")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wider"),
+    [("tinyint", "int"), ("int", "bigint"), ("float", "double"), ("decimal(5,2)", "decimal(7,2)")],
+)
+def test_a_column_gets_room_for_more_values_and_is_marked(kind: str, wider: str) -> None:
+    schema = Schema((Column("id", "bigint"), Column("v", kind)), (), ("id",))
+    found = changed(schema, [ColumnChange("V", widen=wider.upper())], "t")
+    assert (found.columns[1].type, found.columns[1].widened) == (wider, True)
+    assert Schema.from_wire(found.to_wire()) == found
+    assert changed(schema, [ColumnChange("v", widen=kind)], "t") == schema
+    found.require_same_columns(schema.columns, "t")  # a file of before
+    for narrower in (kind, "string", "decimal(7,3)", "array<int>"):
+        with pytest.raises(InvalidArgument, match=r"and cannot become|cannot be stored|type"):
+            changed(found, [ColumnChange("v", widen=narrower)], "t")
+    with pytest.raises(InvalidArgument, match="primary key: it keeps its type"):
+        changed(replace(schema, primary_key=("v",)), [ColumnChange("v", widen=wider)], "t")
+    assert is_narrower(kind, widest(kind))
 
 
 def test_no_two_columns_are_ever_called_alike_in_files() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from txnstatus.ddl import Type, parse
+from txnstatus.ddl import MAX_DECIMAL_PRECISION, Type, parse
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -20,6 +20,20 @@ def to_arrow(schema: Schema) -> pa.Schema:
         metadata = {"comment": column.comment} if column.comment else None
         fields.append(pa.field(column.name, _of_text(column.type), column.nullable, metadata))
     return pa.schema(fields)
+
+
+def widest(columns: pa.Schema) -> pa.Schema:
+    """The columns by types that have room for whatever any of their types ever had: see schema.is_narrower."""
+    import pyarrow as pa
+
+    def wide(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_signed_integer(kind):
+            return pa.int64()
+        if pa.types.is_decimal128(kind):
+            return pa.decimal128(MAX_DECIMAL_PRECISION, kind.scale)
+        return pa.float64() if pa.types.is_float32(kind) else kind
+
+    return pa.schema([field.with_type(wide(field.type)) for field in columns])
 
 
 @lru_cache(maxsize=1_000)

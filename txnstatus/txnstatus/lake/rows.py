@@ -190,7 +190,11 @@ def _filled(rows: pa.Table, known: dict[str, pa.Array], target: pa.Schema, *, de
 
     there = {**dict(zip(rows.column_names, rows.columns, strict=True)), **known}
     there[DELETED] = pa.repeat(deletes, rows.num_rows)
-    columns = [there[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type) for field in target]
+    # Of a column that was widened since, or is seen as of before that, the rows have another type.
+    columns = [
+        there[field.name].cast(field.type) if field.name in there else pa.nulls(rows.num_rows, field.type)
+        for field in target
+    ]
     return pa.Table.from_arrays(columns, schema=target)
 
 

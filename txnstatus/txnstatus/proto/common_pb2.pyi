@@ -106,20 +106,22 @@ class ParticipantInfo(_message.Message):
     def __init__(self, participant_id: _Optional[str] = ..., name: _Optional[str] = ..., first_write: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "nullable", "comment", "added", "shown")
+    __slots__ = ("name", "type", "nullable", "comment", "added", "shown", "widened")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     NULLABLE_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
     SHOWN_FIELD_NUMBER: _ClassVar[int]
+    WIDENED_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     nullable: bool
     comment: str
     added: bool
     shown: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ..., added: _Optional[bool] = ..., shown: _Optional[str] = ...) -> None: ...
+    widened: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ..., added: _Optional[bool] = ..., shown: _Optional[str] = ..., widened: _Optional[bool] = ...) -> None: ...
 
 class TableSchema(_message.Message):
     __slots__ = ("columns", "partition_by", "primary_key", "retired", "version")

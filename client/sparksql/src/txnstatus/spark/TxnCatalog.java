@@ -148,6 +148,8 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       told.put("after", before(update.position()));
     } else if (change instanceof TableChange.UpdateColumnNullability update && update.nullable()) {
       told.put("takes_nulls", true);
+    } else if (change instanceof TableChange.UpdateColumnType update) {
+      told.set("widen", Bridge.parse(update.newDataType().json()));
     } else if (change instanceof TableChange.RenameColumn rename) {
       told.put("rename", rename.newName());
     } else if (change instanceof TableChange.DeleteColumn) {
