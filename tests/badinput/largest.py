@@ -36,7 +36,7 @@ from txnstatus.limits import (
 )
 from txnstatus.proto import common_pb2, participant_pb2, table_pb2, txn_status_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.schema import MAX_COLUMNS
+from txnstatus.schema import MAX_COLUMNS, MAX_RETIRED
 from txnstatus.table_properties import KNOWN
 
 Make = Callable[[World, Message, int], Sequence[Any]]
@@ -205,6 +205,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "AlterTableRequest.columns": (MAX_COLUMNS, _changes),
     "TableSchema.columns": (MAX_COLUMNS, _columns),
     "TableSchema.partition_by": (1, lambda _world, _request, _count: ["month"]),
+    "TableSchema.retired": (MAX_RETIRED, lambda _world, _request, count: [f"gone{number}" for number in range(count)]),
     "TableSchema.primary_key": (1, lambda _world, _request, _count: ["id"]),
 }
 """What repeats in a request, how many there may be, and what makes them."""
