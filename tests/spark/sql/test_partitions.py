@@ -89,7 +89,7 @@ def test_a_partition_is_described(spark: SparkSession, sql: Sql, client: Client,
     (told,) = sql(f"SHOW TABLE EXTENDED IN txn.s LIKE '{table[2:]}' PARTITION (day = 1, hour = 2)").collect()
     assert "[day=1, hour=2]" in told.information
     statement = f"DESCRIBE TABLE EXTENDED txn.{table} PARTITION (day = 1, hour = 2)"
-    if tuple(map(int, spark.version.split(".")[:2])) < (4, 3):
+    if tuple(map(int, spark.version.split(".")[:2])) < (4, 2):
         with pytest.raises(Exception, match="DESCRIBE does not support partition"):
             sql(statement)
     else:
