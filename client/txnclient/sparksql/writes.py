@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from txnclient.change.plan import RowsChanged
 from txnclient.client.client import Client
 from txnclient.formats import arrow
+from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt, RowsAffected
 from txnclient.read.table_files import TableFiles
 from txnclient.sparksql import changes
@@ -21,7 +22,7 @@ from txnclient.transaction.statements import Statements
 from txnclient.transaction.transaction import Transaction
 from txnclient.write.files import Opened
 from txnclient.write.overwriting import Mode
-from txnstatus.errors import IllegalState
+from txnstatus.errors import Conflict, IllegalState
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
 from txnstatus.schema import Schema
@@ -68,7 +69,7 @@ class Writes:
         with seen.scope.opening(f"{LABEL}: {request['mode']} {table}") as txn, txn.writing_to(table):
             opened = txn.open_change(statement, table) if statement else txn.open_write(table)
             # The rows are written by the columns that the plan has seen, whatever these are called by now.
-            opened = replace(opened, schema=seen.load(table).schema)
+            opened = replace(opened, schema=_seen_by(seen, opened).schema)
             partition = _partition(request.get("partition"), opened.schema)
         running = uuid.uuid4().hex
         with self._lock:
@@ -123,14 +124,14 @@ class Writes:
 
         def remove(txn: Statements) -> None:
             for each in partitions:
-                txn.truncate(table, partition=each)
+                with txn.writing_to(table):
+                    _seen_by(seen, opened := txn.open_write(table))
+                txn.add_written(opened, (), "overwrite", each, None)
 
         label = f"{LABEL}: truncate {table}"[:100]
         if isinstance(seen.scope, Block):
             with seen.scope.using() as txn:
                 remove(txn)
-        elif len(partitions) == 1:
-            self.receipt = self._client.truncate(table, partition=partitions[0], label=label)
         elif partitions:
             with self._client.transaction(label) as alone:
                 remove(alone)
@@ -144,6 +145,17 @@ class Writes:
     def statements(self) -> Mapping[str, Callable[[Request, Seen], Any]]:
         """Answers to calls that begin to write to a table that was seen."""
         return {"open": self.open, "truncate": self.truncate}
+
+
+def _seen_by(seen: Seen, opened: Opened) -> TableInfo:
+    """The table as the statement has seen it. Raises Conflict where it is another one of the same name by now."""
+    found = seen.load(opened.table)
+    if found.table_id != opened.table_id:
+        raise Conflict(
+            f"table {opened.table} was dropped, and made anew, since the statement has seen it",
+            hint="run the statement again",
+        )
+    return found
 
 
 def _partition(named: Mapping[str, str] | None, schema: Schema) -> str | None:

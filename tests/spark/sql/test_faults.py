@@ -17,7 +17,15 @@ from tests.support import connect
 from txnclient import Client, Snapshot
 from txnclient.sparksql import attach, bridge, detach
 from txndeploy.local.cluster import LocalCluster
-from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, SnapshotTooOld, TxnError, Unavailable
+from txnstatus.errors import (
+    CommitUnknown,
+    Conflict,
+    IllegalState,
+    InvalidArgument,
+    SnapshotTooOld,
+    TxnError,
+    Unavailable,
+)
 from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
@@ -83,6 +91,37 @@ def test_a_plan_whose_snapshot_is_gone_and_a_client_that_is_closed(
         detach(session, name="mine")
     refused(again, IllegalState, "detached")
     assert there(client, table) == [2]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO txn.{0} VALUES (7)",
+        "INSERT OVERWRITE txn.{0} SELECT id + 1 FROM txn.{0}",
+        "MERGE INTO txn.{0} t USING (SELECT 7L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+        "TRUNCATE TABLE txn.{0}",
+    ],
+)
+def test_another_table_of_the_same_name_is_not_written_to(
+    sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """What a statement had not seen got the rows of what it had, or lost its own."""
+    table, answered = new_table("id bigint"), bridge._answered
+    client.write(pa.table({"id": [1]}), table)
+
+    def made_anew(line: bytes, *rest: Any) -> Any:
+        if b'"method":"open"' in line or b'"method":"truncate"' in line:
+            monkeypatch.setattr(bridge, "_answered", answered)
+            client.drop_table(table)
+            client.create_table(table, "id bigint")
+            client.write(pa.table({"id": [100]}), table)
+        return answered(line, *rest)
+
+    monkeypatch.setattr(bridge, "_answered", made_anew)
+    with pytest.raises(Conflict, match="was dropped, and made anew"):
+        sql(statement.format(table))
+    assert there(client, table) == [100]
+    assert not client.transactions([TxnState.OPEN])
 
 
 def test_who_does_not_answer_is_named(
