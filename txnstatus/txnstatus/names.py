@@ -99,6 +99,11 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def double_quoted(name: str) -> str:
+    """The name of a column as DuckDB reads it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _is_path_part(name: str) -> bool:
     plain = all(character in "_- " or unicodedata.category(character)[0] in "LMN" for character in name)
     return plain and name == name.strip()

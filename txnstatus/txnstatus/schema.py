@@ -70,6 +70,16 @@ class Schema:
             columns = (replace(column, nullable=column.nullable and column.name not in key) for column in self.columns)
             object.__setattr__(self, "columns", tuple(columns))
 
+    @property
+    def names_in_files(self) -> dict[str, str]:
+        """Column → what it is called in files."""
+        return {column.name: column.in_files for column in self.columns}
+
+    @property
+    def names_of_now(self) -> dict[str, str]:
+        """Name in files → the column that is called so there."""
+        return {column.in_files: column.name for column in self.columns}
+
     def check(self) -> None:
         """Raises InvalidArgument for a schema that breaks a rule, naming the column.
 

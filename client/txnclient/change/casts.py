@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from txnclient.formats.fitting import widens
 from txnstatus.ddl import VOID, Type
 from txnstatus.errors import InvalidArgument
+from txnstatus.names import double_quoted
 
 BOOLEAN = Type("boolean")
 INT = Type("int")
@@ -84,14 +85,10 @@ def duck_type(kind: Type) -> str:
             return f"MAP({duck_type(kind.inner[0])}, {duck_type(kind.inner[1])})"
         case "struct":
             fields = zip(kind.fields, kind.inner, strict=True)
-            return f"STRUCT({', '.join(f'{_quoted(name)} {duck_type(inner)}' for name, inner in fields)})"
+            return f"STRUCT({', '.join(f'{double_quoted(name)} {duck_type(inner)}' for name, inner in fields)})"
         case "decimal":
             return f"DECIMAL({kind.precision},{kind.scale})"
     return _DUCK[kind.name]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def alike(terms: Sequence[Term], shown: str) -> list[Term]:

@@ -20,6 +20,7 @@ from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound
 from txnstatus.foreign import foreign_name
+from txnstatus.names import quoted
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
@@ -186,14 +187,10 @@ class Undoing(Timeline):
 
 def _write_back(txn: Transaction, table: str, found: RowsBack) -> None:
     if found.gone.num_rows:
-        on = " AND ".join(f"target.{each} = source.{each}" for each in map(_quoted, found.gone.column_names))
+        on = " AND ".join(f"target.{each} = source.{each}" for each in map(quoted, found.gone.column_names))
         txn.merge(table, found.gone, on).when_matched_delete().execute()
     if found.rows.num_rows:
         txn.write(found.rows, table, "upsert")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _tables_of(done: TxnSummary) -> list[str]:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = Sequence[object]
+TIMES = ("ended", "committed")
+"""Columns of times by which less is read."""
+COMPARISONS = (">", ">=", "<", "<=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,12 @@ class Wanted:
         there = frozenset(texts)
         return replace(self, equal={**self.equal, column: there & self.equal.get(column, there)})
 
-    def from_time(self, column: str, at: datetime) -> Wanted:
-        return replace(self, since={**self.since, column: max(at, self.since.get(column, at))})
-
-    def before_time(self, column: str, at: datetime) -> Wanted:
+    def compared(self, column: str, how: str, micros: int) -> Wanted:
+        """The same, of rows whose time compares so, or is that time."""
+        if how.startswith(">"):
+            at = time_of(micros)
+            return replace(self, since={**self.since, column: max(at, self.since.get(column, at))})
+        at = time_of(micros + 1)
         return replace(self, before={**self.before, column: min(at, self.before.get(column, at))})
 
     def only(self, column: str) -> str:

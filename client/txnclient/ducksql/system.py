@@ -11,13 +11,11 @@ from sqlglot import exp
 from txnclient.change import duck
 from txnclient.client.client import Client
 from txnclient.control import system_tables
-from txnclient.control.system_tables import Wanted
+from txnclient.control.system_tables import TIMES, Wanted
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import SYSTEM, fold
-from txnstatus.types import time_of
 
-TIMES = ("ended", "committed")
-"""Columns of times by which less is read."""
+_COMPARISONS = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 
 
 def is_one(name: str) -> bool:
@@ -43,11 +41,12 @@ def _wanted(node: exp.Table) -> Wanted:
         column, value = each.left, each.right
         if isinstance(each, exp.EQ) and value.is_string:
             found = found.among(fold(column.name), [value.name])
-        elif fold(column.name) in TIMES and (micros := _micros(value)) is not None:
-            if isinstance(each, exp.GT | exp.GTE):
-                found = found.from_time(fold(column.name), time_of(micros))
-            elif isinstance(each, exp.LT | exp.LTE):
-                found = found.before_time(fold(column.name), time_of(micros + 1))
+        elif (
+            fold(column.name) in TIMES
+            and (how := _COMPARISONS.get(type(each))) is not None
+            and (micros := _micros(value)) is not None
+        ):
+            found = found.compared(fold(column.name), how, micros)
     return found
 
 

@@ -115,7 +115,7 @@ def _told_of(
     """The columns, by their names in files, of which something is known that `where` may be about."""
     import pyarrow.compute as pc
 
-    in_files = {column.name: column.in_files for column in schema.columns}
+    in_files = schema.names_in_files
     fields = [field for field in about(schema, where) if takes_no_nan or not _has_fractions(field.type)]
     return {in_files[field.name]: (pc.field(field.name), field.type) for field in fields}
 

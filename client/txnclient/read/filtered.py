@@ -69,7 +69,7 @@ class _Tests:
 
     def __init__(self, schema: Schema) -> None:
         self._types = {column.name: column.type for column in schema.columns}
-        self._in_files = {column.name: column.in_files for column in schema.columns}
+        self._in_files = schema.names_in_files
         self._split_by = set(schema.partition_by)
         self._looks: dict[str, _Look] = {}
 

@@ -83,5 +83,5 @@ class Renamed:
         return rows.rename_columns(self.target.names).cast(self.target)
 
     def _in_files(self, names: list[str]) -> list[str]:
-        by_name = {each.name: each.in_files for each in self.schema.columns}
+        by_name = self.schema.names_in_files
         return [by_name[name] for name in names]

@@ -11,17 +11,14 @@ import pyarrow.dataset as ds
 
 from txnstatus.lake import data_files
 from txnstatus.lake.manifest import DataFile
+from txnstatus.names import double_quoted
 from txnstatus.schema import Schema
 
 
 def called(schema: Schema) -> str:
     """What makes of the columns, as files have them, those of now: a list for a SELECT of DuckDB's."""
     names = ((column.in_files, column.name) for column in schema.columns)
-    return ", ".join(f"{_quoted(in_files)} AS {_quoted(name)}" for in_files, name in names)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return ", ".join(f"{double_quoted(in_files)} AS {double_quoted(name)}" for in_files, name in names)
 
 
 class ScannedLater(ds.FileSystemDataset):  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,20 @@ _CHANGES = ("comment", "after", "takes_nulls", "rename", "drop")
 """What is told of a column that is changed, by the names that the service has for it."""
 _FIXED = ("primary_key", "conflicts", "location")
 """Properties that a table has from the beginning to the end."""
+
+
+def columns_told(columns: Iterable[Column]) -> list[Request]:
+    """Columns as Spark is told of them."""
+    return [
+        {
+            "name": each.name,
+            "stored": each.stored,
+            "type": each.type,
+            "nullable": each.nullable,
+            "comment": each.comment,
+        }
+        for each in columns
+    ]
 
 
 class _Asked(NamedTuple):

@@ -22,6 +22,7 @@ class Seen:
         self.scope = scope
         self._snapshot = snapshot
         self._loaded: dict[str, pb.ScanResponse] = {}
+        self._tables: dict[str, TableInfo] = {}
 
     @property
     def timestamp(self) -> Timestamp:
@@ -33,7 +34,12 @@ class Seen:
         found = self._snapshot.scan(table)
         if isinstance(self.scope, Block):
             self._loaded[table] = found  # later writes of the transaction are no part of what was planned before
-        return table_info(found.table)
+        self._tables[table] = table_info(found.table)
+        return self._tables[table]
+
+    def table(self, name: str) -> TableInfo:
+        """The table as it was loaded, or is now. Raises as `load`."""
+        return self._tables.get(name) or self.load(name)
 
     def files(self, table: str) -> TableFiles:
         """Raises as `require`."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from functools import reduce
 from typing import Any
 
 from txnclient.client.client import Client
 from txnclient.control import system_tables
-from txnclient.control.system_tables import Wanted
+from txnclient.control.system_tables import COMPARISONS, TIMES, Wanted
 from txnclient.read.filtered import Filter
-from txnclient.sparksql import arrow_stream
+from txnclient.sparksql import arrow_stream, definitions
 from txnclient.sparksql.bridge import Request
-from txnstatus.types import time_of
 
 
 def answers(client: Client) -> Mapping[str, Callable[[Request], Any]]:
@@ -21,11 +19,7 @@ def answers(client: Client) -> Mapping[str, Callable[[Request], Any]]:
 
     def described(request: Request) -> Request:
         table = system_tables.named(request["table"])
-        rows = [
-            {"name": each.name, "type": each.type, "nullable": each.nullable, "comment": ""}
-            for each in system_tables.columns(table)
-        ]
-        return {"columns": rows, "comment": table.description}
+        return {"columns": definitions.columns_told(system_tables.columns(table)), "comment": table.description}
 
     def read(request: Request) -> str:
         rows = system_tables.read(request["table"], client, wanted(request["filters"]))
@@ -52,8 +46,6 @@ def _narrowed(found: Wanted, told: Filter) -> Wanted:
             return found.among(column, [value])
         case {"is": "in", "column": str(column), "values": values}:
             return found.among(column, values)
-        case {"is": ">" | ">=", "column": "ended" | "committed" as column, "value": micros}:
-            return found.from_time(column, time_of(int(micros)))
-        case {"is": "<" | "<=", "column": "ended" | "committed" as column, "value": micros}:
-            return found.before_time(column, time_of(int(micros)) + timedelta(microseconds=1))
+        case {"is": how, "column": column, "value": micros} if how in COMPARISONS and column in TIMES:
+            return found.compared(column, how, int(micros))
     return found

@@ -20,7 +20,7 @@ from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
-from txnclient.sparksql import arrow_stream, changes, parts, procedures, system
+from txnclient.sparksql import arrow_stream, changes, definitions, parts, procedures, system
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.definitions import Definitions
 from txnclient.sparksql.scopes import Alone
@@ -174,19 +174,9 @@ class Tables:
     def _load(self, request: Request) -> Request:
         seen = self._kept(request).seen
         info = seen.load(request["table"])
-        columns = [
-            {
-                "name": each.name,
-                "stored": each.stored,
-                "type": each.type,
-                "nullable": each.nullable,
-                "comment": each.comment,
-            }
-            for each in info.schema.columns
-        ]
         return {
             "id": info.table_id,
-            "columns": columns,
+            "columns": definitions.columns_told(info.schema.columns),
             "partition_by": info.schema.partition_by,
             "properties": _properties(info),
             "within": isinstance(seen.scope, Block),

@@ -149,7 +149,7 @@ class Writes:
 
 def _seen_by(seen: Seen, opened: Opened) -> TableInfo:
     """The table as the statement has seen it. Raises Conflict where it is another one of the same name by now."""
-    found = seen.load(opened.table)
+    found = seen.table(opened.table)
     if found.table_id != opened.table_id:
         raise Conflict(
             f"table {opened.table} was dropped, and made anew, since the statement has seen it",

@@ -63,7 +63,7 @@ class Changes:
 
 
 def looked_for(changed: RowsChanged, snapshot: Timestamp, schema: Schema) -> pb.Looked:
-    in_files = {column.name: column.in_files for column in schema.columns}
+    in_files = schema.names_in_files
     return pb.Looked(
         snapshot=snapshot,
         ranges=[

@@ -71,7 +71,7 @@ class RowWrites:
             rows, numbers, refused = self._completed(rows, keys, schema, table)
             keys = row_format.encode_keys(rows, schema)
         written = ignored = 0
-        in_files = {column.name: column.in_files for column in schema.columns}
+        in_files = schema.names_in_files
         for start, part in _parts(rows, keys, 0):
             request = build(
                 pb.WriteRowsRequest,
@@ -102,7 +102,7 @@ class RowWrites:
         snapshot = self._handle.snapshot
         seen = snapshot.table_files(table)
         # Columns may be called otherwise now than where the rows are read.
-        of_now = {column.in_files: column.name for column in schema.columns}
+        of_now = schema.names_of_now
         missing = {
             column.name: of_now[column.in_files]
             for column in seen.schema.columns
@@ -144,8 +144,8 @@ def _called(rows: pa.Table, seen_as: Schema, schema: Schema, table: str) -> pa.T
     """The rows by the names that columns have now. Raises InvalidArgument for a column that was dropped since."""
     if seen_as == schema:
         return rows
-    seen = {column.name: column.in_files for column in seen_as.columns}
-    of_now = {column.in_files: column.name for column in schema.columns}
+    seen = seen_as.names_in_files
+    of_now = schema.names_of_now
     for name in rows.column_names:
         if seen[name] not in of_now:
             raise InvalidArgument(

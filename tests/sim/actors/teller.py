@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from tests.sim.actors.bank import KEYED_ACCOUNTS, Account, Balances, lists
 from tests.sim.actors.books import UPSERT
@@ -58,24 +59,30 @@ class Teller(RowCaller):
                 rows = {int(key): str(account) for key, account in accounts.items()}
                 await self._change_rows(txn_id, table, UPSERT, rows, base)
                 continue
-            write = await self._open_write(txn_id, table)
-            path = self._shared.warehouse.write(write.directory, "manifest")
-            self._shared.bank.contents.update(((path, partition), account) for partition, account in accounts.items())
-            manifest = table_pb2.ManifestRef(path=path, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1)
-            manifest.partitions.extend(sorted(accounts))
-            request = table_pb2.AddFilesRequest(
-                txn_id=txn_id,
-                owner=OWNER,
-                table=table,
-                write_id=write.write_id,
-                mode=table_pb2.OVERWRITE,
-                manifest=manifest,
-                overwrites=() if table in whole else sorted(accounts),
-                read_timestamp=base,
-            )
-            await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
+            await self._overwrite_accounts(txn_id, table, accounts, base, () if table in whole else sorted(accounts))
             if self._shared.goes_back:
                 await self._go_back(txn_id, table, base)
+
+    async def _overwrite_accounts(
+        self, txn_id: int, table: str, accounts: Mapping[str, Account], base: Timestamp, partitions: Sequence[str]
+    ) -> None:
+        """`partitions`: those that are overwritten; none: the whole table."""
+        write = await self._open_write(txn_id, table)
+        path = self._shared.warehouse.write(write.directory, "manifest")
+        self._shared.bank.contents.update(((path, partition), account) for partition, account in accounts.items())
+        manifest = table_pb2.ManifestRef(path=path, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1)
+        manifest.partitions.extend(sorted(accounts))
+        request = table_pb2.AddFilesRequest(
+            txn_id=txn_id,
+            owner=OWNER,
+            table=table,
+            write_id=write.write_id,
+            mode=table_pb2.OVERWRITE,
+            manifest=manifest,
+            overwrites=partitions,
+            read_timestamp=base,
+        )
+        await self._call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse)
 
     async def _go_back(self, txn_id: int, table: str, base: Timestamp) -> None:
         """Overwrites the whole table with nonsense, and takes that back: once, or twice."""
@@ -85,22 +92,8 @@ class Teller(RowCaller):
         )
         await self._call("txnstatus.TxnSavepoints/SetSavepoint", saved, txn_savepoint_pb2.SetSavepointResponse)
         for _ in range(dice.choice([1, 2])):
-            write = await self._open_write(txn_id, table)
-            path = self._shared.warehouse.write(write.directory, "manifest")
             partition = dice.choice(self._shared.bank.accounts[table])
-            self._shared.bank.contents[path, partition] = Account(1_000_000)
-            manifest = table_pb2.ManifestRef(path=path, bytes=1, crc32=1, file_count=1, row_count=1, data_bytes=1)
-            manifest.partitions.append(partition)
-            nonsense = table_pb2.AddFilesRequest(
-                txn_id=txn_id,
-                owner=OWNER,
-                table=table,
-                write_id=write.write_id,
-                mode=table_pb2.OVERWRITE,
-                manifest=manifest,
-                read_timestamp=base,
-            )
-            await self._call("txnstatus.Table/AddFiles", nonsense, table_pb2.AddFilesResponse)
+            await self._overwrite_accounts(txn_id, table, {partition: Account(1_000_000)}, base, ())
             back = txn_savepoint_pb2.RollbackToRequest(
                 txn_id=txn_id,
                 owner=OWNER,

@@ -15,7 +15,7 @@ from pyspark.sql import functions
 
 from tests.spark.sql.looking import WANTS_ALL_COLUMNS
 from tests.support import wait_until
-from txnclient import Client, RowsAffected, Transaction
+from txnclient import Client, RowsAffected, Snapshot, Transaction
 from txnclient.sparksql import last_commit
 from txnstatus import partitions
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, TxnAborted
@@ -307,3 +307,18 @@ def test_create_table_and_as_select(sql: Sql, client: Client) -> None:
         with pytest.raises(Exception, match=why):
             sql(f"CREATE TABLE txn.s.refused {refused}")
     assert is_nothing_open(client)
+
+
+def test_an_insert_asks_once_what_there_is(
+    sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer lists all files of the table, and an append has no need of them."""
+    table, scan, scans = new_table("id bigint"), Snapshot.scan, list[str]()
+
+    def counted(snapshot: Snapshot, name: str, *more: Any) -> Any:
+        scans.append(name)
+        return scan(snapshot, name, *more)
+
+    monkeypatch.setattr(Snapshot, "scan", counted)
+    sql(f"INSERT INTO txn.{table} VALUES (1)")
+    assert scans == [table]
