@@ -1,7 +1,8 @@
 """Chronicler: writes down what has ended, on each node for the status ranges that it leads.
 
 It only looks: nothing of it is in the replicated state, and no transaction waits for it. A minute of what has ended
-makes a file, or less, where it is much; long before records are forgotten.
+makes a file, or less, where it is much; long before records are forgotten. Where the storage does not take files, the
+leader forgets nothing that is not written down, up to a number.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from txnstatus.lake import timeline
 from txnstatus.lake.timeline import Chapter
 from txnstatus.limits import MAX_LISTED
 from txnstatus.proto import timeline_pb2 as pb
+from txnstatus.status.manager import FOREVER
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import TxnId, micros_at
@@ -37,6 +39,8 @@ FILE_RECORDS = 5_000
 """Transactions that are written down before that time, and the most that one file has."""
 TAKEN_OVER = 4 * FILE_RECORDS
 """The last ones, which a new leader writes down once more: more may have ended until the former one's next look."""
+HELD_BACK = 100_000
+"""The last ones of a range, which are not forgotten before they are written down: of more, memory would fill."""
 COUNT_SECONDS = 5.0
 SLICE = 250
 """Transactions that one turn of the loop looks at: others wait for less than a millisecond."""
@@ -84,18 +88,28 @@ class Chronicler:
         for table in led:
             await self._look(table)
 
+    def kept_from(self, table: TxnStatusTable) -> int:
+        """Microseconds: what of a range ended then or later is not to be forgotten yet."""
+        ended, place = table.finished.count, self._places.get(table.first_txn_id)
+        written = place.ended if place is not None and place.ended <= ended else 0
+        first = max(written, ended - HELD_BACK, table.finished.gone)
+        return table.finished.at(first).last_transition_micros if first < ended else FOREVER
+
     async def _look(self, table: TxnStatusTable) -> None:
-        now, ended = asyncio.get_running_loop().time(), table.ended_count
-        place = self._places.get(table.first_txn_id)
-        if place is None or place.ended > ended:  # a former leader may not have come to the last ones
-            place = self._places[table.first_txn_id] = _Place(max(0, ended - TAKEN_OVER), now)
+        place = await self._place(table)
+        if place is None:
+            return
+        now, ended = asyncio.get_running_loop().time(), table.finished.count
+        if (lost := table.finished.gone - place.ended) > 0:
+            log.warning("%d transactions were forgotten before they could be written down", lost)
+            place.ended += lost
         fresh = ended - place.ended
         retention = self._client.cluster.state.options.retention_ms / 1000
         if not fresh or (fresh < FILE_RECORDS and now - place.since < min(FILE_SECONDS, retention / 4)):
             if not fresh:
                 place.since = now
             return
-        ids = table.latest_ended(fresh)
+        ids = table.finished.latest(fresh)[::-1]
         try:
             while ids:
                 await self._write_down(table, ids[:FILE_RECORDS])
@@ -105,6 +119,35 @@ class Chronicler:
         place.ended = ended - len(ids)
         if not ids:
             place.since = now
+
+    async def _place(self, table: TxnStatusTable) -> _Place | None:
+        """How far a range is written down, by this leader or one before it; None: the storage does not say.
+
+        The times of the last file tell how far a former leader has come, and clocks go apart: so the last ones are
+        written down once more.
+        """
+        ended, place = table.finished.count, self._places.get(table.first_txn_id)
+        if place is not None and place.ended <= ended:
+            return place
+        oldest = table.finished.gone
+        since = table.finished.at(oldest).last_transition_micros if oldest < ended else 0
+        number = table.first_txn_id // self._client.cluster.state.range_span
+        loop = asyncio.get_running_loop()
+        try:
+            last = await loop.run_in_executor(
+                self._blocking, timeline.last_written, self._warehouse, number, min(since, _LAST)
+            )
+        except OSError as error:
+            log.warning("how far what has ended is written down is not known yet: %s", error)
+            return None
+        written = ended
+        async for number in _in_turns(range(ended - 1, oldest - 1, -1)):
+            if number < table.finished.gone or table.finished.at(number).last_transition_micros <= last:
+                break
+            written = number
+        written = max(table.finished.gone, min(written, ended - TAKEN_OVER))
+        place = self._places[table.first_txn_id] = _Place(written, loop.time())
+        return place
 
     async def _write_down(self, table: TxnStatusTable, ids: Sequence[TxnId]) -> None:
         """One file of those that are not forgotten by now. Raises OSError."""

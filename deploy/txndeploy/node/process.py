@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
+from txnstatus.status.table import TxnStatusTable
 
 if TYPE_CHECKING:
     from txnstatus.rpc.grpc_server import GrpcServer
@@ -81,18 +82,22 @@ class Node:
         cluster.subscribe(lambda state: _save_catalog(config, state))
         self._client = TxnSystemClient(cluster, environment)
         self._transport = RaftTransport(config.cluster_name, config.node_id, self.incarnation, cluster)
+        self._chronicler = Chronicler(self._led_ranges, self._client, config.warehouse, environment.blocking)
+        kept_from = self._chronicler.kept_from
         try:
-            self._roles = Roles(config, environment, self._client, self._transport, self.incarnation)
+            self._roles = Roles(config, environment, self._client, self._transport, self.incarnation, kept_from)
         except (JournalCorrupt, SnapshotCorrupt) as error:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
-        self._chronicler = Chronicler(self._roles.led_ranges, self._client, config.warehouse, environment.blocking)
         self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
         self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down")
         self._grpc: GrpcServer | None = None
+
+    def _led_ranges(self) -> Iterable[TxnStatusTable]:
+        return self._roles.led_ranges()
 
     async def start(self) -> None:
         address = self.config.nodes[self.config.node_id].address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,8 +101,11 @@ class Roles:
         client: TxnSystemClient,
         transport: Transport,
         incarnation: int,
+        kept_from: Callable[[TxnStatusTable], int] | None = None,
     ) -> None:
+        """`kept_from`: as of a TxnStatusManager; None: nothing is kept for longer than the options say."""
         self.config = config
+        self._kept_from = kept_from
         self.registry = Registry(config.node_id, lambda: client.cluster.cluster_id)
         self._strategies = strategies.load(config.conflict_strategies)
         self._incarnation = incarnation
@@ -283,6 +286,8 @@ class Roles:
         if number is not None:
             assert isinstance(machine, StatusMachine)
             status = StatusService(number, machine, driver, self._environment, self._clock, self._client, hosting)
+            if self._kept_from is not None:
+                status.manager.kept_from = self._kept_from
             for each in ("TxnManager", "TxnStatus", "Admin"):
                 self._add(each, status, part)
             return status

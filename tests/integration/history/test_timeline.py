@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,13 +13,15 @@ import pytest
 from tests.support import FAST_TXN, fast_cluster, rows, wait_until
 from txnclient import Client, Conflict, Forgotten, Past, TableChange
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.lake import timeline
 
 pytestmark = pytest.mark.cluster
+RETENTION_MS = 4_000
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    short = {"retention_ms": 4_000}
+    short = {"retention_ms": RETENTION_MS}
     with fast_cluster(tmp_path_factory.mktemp("timeline"), txn=FAST_TXN.model_copy(update=short)) as running:
         yield running
 
@@ -73,6 +77,31 @@ def test_what_is_forgotten_is_there_with_what_it_did(client: Client) -> None:
     assert {done.id, winner.id, loser.id} <= {each.txn_id for each in client.timeline(since=begun)}
     assert client.timeline(until=begun - timedelta(hours=1)) == []
     assert client.timeline(since=datetime.now(UTC) + timedelta(hours=1)) == []
+
+
+def test_nothing_is_forgotten_while_the_storage_takes_no_file(cluster: LocalCluster, client: Client) -> None:
+    """Also once another leader has come, which does not know how far the former one was; then all is written down."""
+    client.create_table("air.kept", "id bigint, note string")
+    folder = Path(cluster.warehouse.removeprefix("file://")) / timeline.FOLDER
+    aside, first = folder.with_name("aside"), client.write(rows(0), "air.kept").txn_id
+    wait_until(folder.exists, "something is written down")
+    folder.rename(aside)
+    folder.write_text("in the way")
+    kept = [client.write(rows(number), "air.kept").txn_id for number in range(1, 4)]
+    cluster.kill(leader := cluster.leader())
+    cluster.start_node(leader)
+    cluster.wait_ready()
+    log = cluster.log_path(cluster.leader())
+    told = "how far what has ended is written down is not known yet"
+    wait_until(lambda: told in log.read_text(), "the new leader tells")
+    ended = max(each.last_transition_micros for each in client.transactions(ids=kept))
+    wait_until(lambda: time.time_ns() // 1_000 > ended + 2 * RETENTION_MS * 1_000, "their time is over", 60)
+    assert not any(is_forgotten(client, txn_id) for txn_id in kept)
+    folder.unlink()
+    aside.rename(folder)
+    for txn_id in kept:
+        wait_until(lambda txn_id=txn_id: is_forgotten(client, txn_id), "it is forgotten")
+    assert {each.txn_id for each in client.timeline(table="air.kept")} == {first, *kept}
 
 
 def test_no_leader_that_dies_leaves_a_gap(cluster: LocalCluster, client: Client) -> None:

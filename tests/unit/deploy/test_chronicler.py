@@ -19,6 +19,7 @@ from txnstatus.lake import timeline
 from txnstatus.proto import timeline_pb2 as pb
 from txnstatus.status import commands as cmd
 from txnstatus.status.machine import StatusMachine
+from txnstatus.status.manager import FOREVER
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import HybridClock, Participant, ParticipantId, Timestamp, TxnId
 
@@ -46,7 +47,7 @@ class World:
         if not self.answers:
             raise Unavailable("nobody leads")
         found = pb.CountCommitsResponse()
-        for txn_id in self.table.latest_ended(1_000):
+        for txn_id in self.table.finished.latest(1_000):
             found.counts.add(table_id=request.table_ids[0], txn_id=txn_id, added_rows=txn_id + 10)
         return found
 
@@ -70,6 +71,11 @@ class World:
     def written(self) -> Sequence[Sequence[int]]:
         """The ids in each file."""
         return [[each.txn_id for each in timeline.read([uri])] for uri in timeline.files(self.warehouse, 0, 1 << 62)]
+
+
+def ended(table: TxnStatusTable, number: int) -> int:
+    """Microseconds."""
+    return table.finished.at(number).last_transition_micros
 
 
 Play = Callable[[World], Coroutine[Any, Any, None]]
@@ -151,7 +157,7 @@ def test_a_state_that_is_restored_loses_nothing(tmp_path: Path) -> None:
 
     async def play(world: World) -> None:
         world.end(3)
-        (last,) = world.table.latest_ended(1)
+        (last,) = world.table.finished.latest(1)
         world.table.apply(cmd.Forget(world.table.get(last).last_transition_micros))
         await world.chronicler.run_once()
         restored = StatusMachine(TxnStatusTable(0, 1_000_000), HybridClock(lambda: 0))
@@ -167,11 +173,83 @@ def test_a_state_that_is_restored_loses_nothing(tmp_path: Path) -> None:
     assert played(tmp_path, play).written() == [[2], [2, 3]]
 
 
+def test_nothing_is_forgotten_before_it_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither before the first look, nor while the storage takes nothing; and then all."""
+    write = timeline.write
+
+    def fails(*_: Any) -> str:
+        raise OSError("the store does not answer")
+
+    async def play(world: World) -> None:
+        table, kept_from = world.table, world.chronicler.kept_from
+        assert kept_from(table) == FOREVER
+        world.end(2)
+        assert kept_from(table) == ended(table, 0)
+        await world.chronicler.run_once()
+        assert kept_from(table) == FOREVER
+        world.end(2)
+        assert kept_from(table) == ended(table, 2)
+        monkeypatch.setattr(timeline, "write", fails)
+        await world.chronicler.run_once()
+        assert kept_from(table) == ended(table, 2)
+        monkeypatch.setattr(timeline, "write", write)
+        await world.chronicler.run_once()
+        assert kept_from(table) == FOREVER
+
+    assert played(tmp_path, play).written() == [[0, 1], [2, 3]]
+
+
+def test_so_many_are_held_back_and_of_more_the_log_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(chronicler, "HELD_BACK", 3)
+    write = timeline.write
+
+    def fails(*_: Any) -> str:
+        raise OSError("the store does not answer")
+
+    async def play(world: World) -> None:
+        monkeypatch.setattr(timeline, "write", fails)
+        world.end(5)
+        await world.chronicler.run_once()
+        assert world.chronicler.kept_from(world.table) == ended(world.table, 2)
+        world.table.apply(cmd.Forget(ended(world.table, 2)))
+        monkeypatch.setattr(timeline, "write", write)
+        await world.chronicler.run_once()
+
+    assert played(tmp_path, play).written() == [[2, 3, 4]]
+    assert "2 transactions were forgotten before they could be written down" in caplog.text
+
+
+def test_a_new_leader_sees_how_far_a_former_one_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the times of its files: more may have ended while the storage took none than are written once more."""
+    monkeypatch.setattr(chronicler, "TAKEN_OVER", 1)
+    files = timeline.files
+
+    def fails(*_: Any) -> list[str]:
+        raise OSError("the store does not answer")
+
+    async def play(world: World) -> None:
+        world.end(2)
+        await world.chronicler.run_once()
+        world.end(3)
+        follower = world.new()
+        assert follower.kept_from(world.table) == ended(world.table, 0), "it has not looked"
+        monkeypatch.setattr(timeline, "files", fails)
+        await follower.run_once()
+        assert follower.kept_from(world.table) == ended(world.table, 0), "it could not look"
+        monkeypatch.setattr(timeline, "files", files)
+        await follower.run_once()
+        await world.new().run_once()
+
+    assert played(tmp_path, play).written() == [[0, 1], [2, 3, 4], [4]]
+
+
 def test_those_that_ended_come_in_the_order_in_which_they_did(tmp_path: Path) -> None:
     world = World(tmp_path, 0)
     ids = world.end(3)
-    assert world.table.latest_ended(2) == ids[1:]
-    assert world.table.ended_count == 3
+    assert world.table.finished.latest(2) == ids[:0:-1]
+    assert world.table.finished.count == 3
 
 
 def test_others_have_their_turns_while_much_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

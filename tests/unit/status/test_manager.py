@@ -271,3 +271,19 @@ def test_one_forget_at_a_time_until_all_are_gone(monkeypatch: pytest.MonkeyPatch
         leader.apply_all([effect])
         assert len(list(leader.table.records())) == left
     assert leader.live(1.0) == []
+
+
+def test_nothing_is_forgotten_that_is_to_be_kept_for_another_reason() -> None:
+    """Nor what ended after it, however old it is."""
+    leader = Leader(settings=replace(SETTINGS, retention_seconds=10.0))
+    for ended in (2, 3, 4):
+        leader.apply(cmd.BeginCommit(leader.begin(request_id=f"request-{ended}"), OWNER, ended))
+    leader.wall_micros = 20_000_000
+    leader.manager.kept_from = lambda _table: 2
+    assert leader.live(1.0) == []
+    leader.manager.kept_from = lambda _table: 3
+    (effect,) = leader.tick(0.1)
+    assert effect == Propose(cmd.Forget(3), awaited=False)
+    leader.apply_all([effect])
+    assert [each.txn_id for each in leader.table.records()] == [2, 1]
+    assert leader.live(1.0) == []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = ".txnstatus/timeline"
 """The folder of the warehouse, by a name that no database has."""
-_NAME = re.compile(r"(\d{20})-(\d{20})-\d+-[0-9a-f]{8}\.parquet")
+_NAME = re.compile(r"(\d{20})-(\d{20})-(\d+)-[0-9a-f]{8}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,15 @@ def files(warehouse: str, since_micros: int, until_micros: int) -> list[str]:
             if match and int(match[2]) >= since_micros and int(match[1]) < until_micros:
                 found.append((info.base_name, f"{location}/{day.base_name}/{info.base_name}"))
     return [uri for _, uri in sorted(found)]
+
+
+def last_written(warehouse: str, range_number: int, since_micros: int) -> int:
+    """The last end among the transactions of a range that are in files, of those from a time on; 0: there are none.
+
+    Raises OSError.
+    """
+    found = (_NAME.fullmatch(uri.rpartition("/")[2]) for uri in files(warehouse, since_micros, 1 << 63))
+    return max((int(match[2]) for match in found if match and int(match[3]) == range_number), default=0)
 
 
 def read(uris: Iterable[str]) -> list[Past]:

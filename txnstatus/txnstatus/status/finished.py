@@ -25,6 +25,11 @@ class Finished:
     def __len__(self) -> int:
         return len(self._encoded)
 
+    @property
+    def count(self) -> int:
+        """How many have finished: it grows, until a snapshot is restored, which knows of those it keeps."""
+        return self.gone + len(self._encoded)
+
     def __contains__(self, txn_id: TxnId) -> bool:
         return txn_id in self._encoded
 
@@ -50,6 +55,12 @@ class Finished:
         """The first one to finish."""
         return decode(self._encoded[self._order[0]]) if self._order else None
 
+    def at(self, number: int) -> TxnRecord:
+        """A record by its number among those that have finished, from 0 on. Raises IndexError: it is not kept."""
+        if number < self.gone:
+            raise IndexError(f"record {number} is gone: {self.gone} are")
+        return decode(self._encoded[self._order[number - self.gone]])
+
     def drop_oldest(self) -> TxnRecord:
         self.gone += 1
         return decode(self._encoded.pop(self._order.popleft()))
@@ -59,5 +70,5 @@ class Finished:
         return tuple(self._encoded.values())
 
     def latest(self, count: int) -> list[TxnId]:
-        """Transactions that finished last, so many, the last one first."""
+        """Transactions that finished last, so many, the last one first, as far as they are kept."""
         return list(itertools.islice(reversed(self._order), count))

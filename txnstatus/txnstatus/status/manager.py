@@ -50,6 +50,7 @@ MAX_TAKEN_OVER = 10_000
 """Transactions that a new leader takes over in one tick: a few milliseconds' work."""
 MAX_EXPIRIES = 2_000
 """Most expiries that one pass proposes."""
+FOREVER = (1 << 63) - 1
 RETRIES = Backoff(first_seconds=0.05, most_seconds=5.0, growth=2.0)
 
 
@@ -78,6 +79,8 @@ class TxnStatusManager:
     settings: ManagerSettings = field(default_factory=ManagerSettings)
     is_here: Callable[[ParticipantId], bool] = lambda _participant_id: False
     """Whether a participant is in the log of the table: it is asked there (see `together`), and not by a task."""
+    kept_from: Callable[[TxnStatusTable], int] = lambda _table: FOREVER
+    """Microseconds: a transaction that ended then or later is not forgotten yet, however old it is."""
     leading: bool = False
     _tasks: dict[TxnId, CommitTask] = field(default_factory=dict)
     _retries: list[tuple[float, TxnId]] = field(default_factory=list)
@@ -328,6 +331,9 @@ class TxnStatusManager:
         led_for = self._healthy_seconds - self._leading_since
         if self._forgetting or led_for < min(retention, self.settings.forget_grace_seconds):
             return []
+        if not self.table.finished_before(oldest_kept):
+            return []
+        oldest_kept = min(oldest_kept, self.kept_from(self.table))
         if not self.table.finished_before(oldest_kept):
             return []
         self._forgetting = True

@@ -251,13 +251,9 @@ class TxnStatusTable:
         return oldest is not None and oldest.last_transition_micros < micros
 
     @property
-    def ended_count(self) -> int:
-        """How many have ended: it grows, until the state is restored from a snapshot, which knows of those it keeps."""
-        return self._finished.gone + len(self._finished)
-
-    def latest_ended(self, count: int) -> list[TxnId]:
-        """Transactions that ended last, so many, in the order in which they did, as far as they are kept."""
-        return self._finished.latest(count)[::-1]
+    def finished(self) -> Finished:
+        """The transactions that have ended; to be read only. It is another one once a snapshot was restored."""
+        return self._finished
 
     def ids(self, below: int = 0, states: Collection[TxnState] = ()) -> Sequence[int]:
         """Ids of the transactions that may be in one of the states (none = any), the highest first.
