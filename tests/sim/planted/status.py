@@ -14,6 +14,7 @@ from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.status import commands as cmd
+from txnstatus.status.begin_calls import BeginCalls
 from txnstatus.status.commit.tasks import CommitTask
 from txnstatus.status.events import ParticipantAnswered
 from txnstatus.status.finished import Finished
@@ -200,8 +201,8 @@ def a_repeated_begin_makes_more() -> Seams:
 
 
 def a_new_range_begins_without_a_floor() -> Seams:
-    command = StatusService._begin_command
-    return [("txnstatus.status.service:StatusService._begin_command", _without_floor(command))]
+    command = BeginCalls._command
+    return [("txnstatus.status.begin_calls:BeginCalls._command", _without_floor(command))]
 
 
 def _without_floor(command: Callable[..., cmd.BeginTxns]) -> Callable[..., cmd.BeginTxns]:

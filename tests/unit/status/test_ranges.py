@@ -21,6 +21,7 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import Forgotten, InvalidArgument, LimitReached, NotAuthorized, NotFound, TxnError, Unavailable
 from txnstatus.id_sets import NO_IDS, IdSet, below, of_spans
 from txnstatus.limits import MAX_LISTED
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.errors import from_detail
@@ -364,6 +365,27 @@ def test_transactions_begin_in_an_added_group_once_the_range_before_is_full() ->
                 request = begin(name, is_retry=True)
                 again = await answered(lambda calls: each.begin(calls, "group-1"), request)  # noqa: B023
                 assert (list(again.txn_ids), again.begun_before) == ([txn_id], True)
+
+    run(main())
+
+
+def test_a_begin_may_know_of_a_table_in_a_group_of_which_its_range_has_not_heard() -> None:
+    """The group was added a moment ago: the range's leader asks the catalog before it says that there is no such id."""
+
+    async def main() -> None:
+        world = World(groups=1)
+        ranges, before = world.ranges(), world.cluster.state
+        world.add_group("group-1")
+        world.cluster.state = before
+        for name, tables, expected in (("new", ["1.0", "0.0"], {"1.0", "0.0"}), ("none", ["0.0", "2.0"], None)):
+            participants = [common.ParticipantInfo(participant_id=each, name=each) for each in tables]
+            asking = answered(lambda calls: ranges.begin(calls, participants={calls[0]: participants}), begin(name))  # noqa: B023
+            if expected is None:
+                with pytest.raises(InvalidArgument, match=r"'2\.0' is no participant's id"):
+                    await asking
+            else:
+                txn_id = (await asking).txn_ids[0]
+                assert world.tables[0].get(txn_id).participants.keys() == expected
 
     run(main())
 

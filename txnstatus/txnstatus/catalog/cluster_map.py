@@ -117,6 +117,14 @@ class ClusterMap:
         if (right := self.shard_by_hash(name)) != shard:
             raise InvalidArgument(f"{name} is kept by {shard_group(right)}, not by {shard_group(shard)}")
 
+    def has_participant(self, participant_id: str) -> bool:
+        """Whether there can be one of this id, as far as this process has heard."""
+        try:
+            self.check_participant_id(participant_id)
+        except (InvalidArgument, NotFound):
+            return False
+        return True
+
     def check_participant_id(self, participant_id: str) -> None:
         """Raises InvalidArgument for what cannot be one of this cluster, NotFound for a foreign one unknown to it."""
         name = foreign_name(participant_id)

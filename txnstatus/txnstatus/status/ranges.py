@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, status_group
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import InvalidArgument, NotFound, PlacedElsewhere, TxnError, forgotten
+from txnstatus.errors import NotFound, PlacedElsewhere, TxnError, forgotten
 from txnstatus.limits import MAX_LISTED, MAX_OUTCOMES
 from txnstatus.process.background import Tasks
 from txnstatus.proto import common_pb2 as common
@@ -167,9 +167,7 @@ class StatusRanges(AllRanges):
     async def check_participant(self, participant_id: str) -> None:
         """Raises InvalidArgument or NotFound for what is no participant of this cluster, Unavailable."""
         cluster = self._client.cluster
-        try:
-            cluster.check_participant_id(participant_id)
-        except (InvalidArgument, NotFound):
+        if not cluster.has_participant(participant_id):
             await self._catalog.refresh()  # its host may have registered it a moment ago, or its group was added
             cluster.check_participant_id(participant_id)
 

@@ -16,9 +16,7 @@ from txnstatus.catalog.catalog import CatalogState, status_group
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import (
-    MAX_FIRST_WRITES,
     MAX_KEEP_ALIVE_IDS,
-    MAX_LABEL_CHARACTERS,
     MAX_LISTED,
     MAX_OPS_PER_CALL,
     MAX_OUTCOMES,
@@ -38,6 +36,7 @@ from txnstatus.rpc.calls import Call, takes_calls
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status import commands as cmd
 from txnstatus.status import listing
+from txnstatus.status.begin_calls import BeginCalls
 from txnstatus.status.commit.beginning import BeginCommits, ServicesHere
 from txnstatus.status.commit.calls import CommitCalls
 from txnstatus.status.commit.last_writes import LastWrites
@@ -57,7 +56,7 @@ from txnstatus.status.machine import StatusMachine
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
 from txnstatus.status.outcomes import Outcomes
 from txnstatus.status.ranges import StatusRanges
-from txnstatus.status.records import TxnRecord, participant_from_wire, participant_to_wire, to_wire
+from txnstatus.status.records import TxnRecord, to_wire
 from txnstatus.status.registrations import joining_by
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import AbortCause, AbortCode, HybridClock, TxnId, TxnState
@@ -102,6 +101,17 @@ class StatusService:
         self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
         self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
         beginning = BeginCommits(machine.table, here, self._proposer.propose, lambda: self._wall.micros(), clock)
+        self._begins = BeginCalls(
+            self.manager,
+            driver,
+            self._proposer,
+            client,
+            self._ranges,
+            lambda: self._options,
+            lambda: self._wall.micros(),
+            environment.monotonic,
+            self._tasks.spawn,
+        )
         writes, handle = LastWrites(client, here), self._handle
         self._commits = CommitCalls(
             self.manager, driver, self._proposer, self._outcomes, handle, beginning, writes, self._tasks.spawn
@@ -137,77 +147,7 @@ class StatusService:
 
     @takes_calls
     def begin_in_range(self, calls: Sequence[Call]) -> None:
-        self._driver.check_lease()
-        if not self._client.cluster.cluster_id:
-            raise Unavailable("the cluster is not founded yet")
-        begins: list[Call] = []
-        commands: list[cmd.BeginTxns] = []
-        for call in calls:
-            try:
-                command = self._begin_command(call.request)
-            except TxnError as error:
-                call.tell(error)
-                continue
-            begun = self.table.begun_by(command.request_id)
-            if begun is not None or self.table.full:
-                call.tell(self._begun(begun or (), command.owner, begun_before=True))
-            else:
-                begins.append(call)
-                commands.append(command)
-        if commands:
-            self._proposer.submit(commands, partial(self._tell_begun, begins, commands))
-
-    def _begin_command(self, wrapped: status_pb.RangeBeginRequest) -> cmd.BeginTxns:
-        """Raises InvalidArgument, or NotFound for a participant that cannot be one."""
-        request = wrapped.request
-        if not request.owner or not request.request_id:
-            raise InvalidArgument("a begin needs an owner and a request id")
-        check_length("label", request.label, MAX_LABEL_CHARACTERS)
-        check_length("owner", request.owner, MAX_LABEL_CHARACTERS)
-        check_length("request id", request.request_id, MAX_LABEL_CHARACTERS)
-        check_count(len(wrapped.participants), "first writes", MAX_FIRST_WRITES)
-        for participant in wrapped.participants:
-            self._client.cluster.check_participant_id(participant.participant_id)
-        return cmd.BeginTxns(
-            request.request_id,
-            request.count or 1,
-            request.owner,
-            request.label,
-            self._options.keepalive(request.keepalive_millis),
-            self._wall.micros(),
-            checked_timestamp(wrapped.floor),
-            self._options.max_open_transactions,
-            tuple(map(participant_from_wire, wrapped.participants)),
-        )
-
-    def _tell_begun(
-        self,
-        calls: Sequence[Call],
-        commands: Sequence[cmd.BeginTxns],
-        start: int,
-        answers: Sequence[StatusApplied | TxnError],
-    ) -> None:
-        for call, command, answer in zip(calls[start:], commands[start:], answers, strict=False):
-            if isinstance(answer, TxnError):
-                call.tell(answer)
-            else:
-                call.tell(self._begun(answer.records, command.owner, begun_before=not answer.changed))
-
-    def _begun(self, begun: Sequence[TxnRecord], owner: str, *, begun_before: bool) -> status_pb.RangeBeginResponse:
-        """`begun`: nothing, where the range is full."""
-        if not begun:
-            return status_pb.RangeBeginResponse(last_commit_timestamp=self.table.last_commit_ts)
-        # The answer promises a whole interval, also to whoever asked before and was not answered.
-        self.manager.advance_time(self._environment.monotonic())
-        self.manager.keep_alive([record.txn_id for record in begun], owner)
-        response = pb.BeginTransactionResponse(
-            txn_ids=[record.txn_id for record in begun],
-            keepalive_millis=begun[0].keepalive_millis,
-            cluster_id=self._client.cluster.cluster_id,
-            begun_before=begun_before,
-            participants=map(participant_to_wire, begun[0].participants.values() if begun_before else ()),
-        )
-        return status_pb.RangeBeginResponse(begun=response)
+        self._begins.begin(calls)
 
     async def register_participants(
         self, request: status_pb.RegisterParticipantsRequest
