@@ -10,8 +10,8 @@ from datetime import datetime
 from txnclient.history import reverting
 from txnclient.history.reverting import RowsBack
 from txnclient.history.savepoints import instant, named
-from txnclient.history.timeline import Timeline
-from txnclient.info import TxnSummary, txn_summary
+from txnclient.history.timeline import Timeline, of_record
+from txnclient.info import txn_summary
 from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
@@ -20,16 +20,28 @@ from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound
 from txnstatus.foreign import foreign_name
+from txnstatus.lake.timeline import Past
 from txnstatus.names import quoted
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Schema
-from txnstatus.types import DECIDED_COMMIT, AbortCause, AbortCode, Timestamp
+from txnstatus.types import (
+    DECIDED_COMMIT,
+    AbortCause,
+    AbortCode,
+    Timestamp,
+    TxnId,
+    TxnState,
+    micros_of,
+    time_of,
+)
 
 MAX_NAMED = 10
 """Rows that an error names."""
 MAX_SUSPECTS = 1_000
 """Later transactions that are looked at for the one that is in the way."""
+CLOCKS_APART = 3_600_000_000
+"""Microseconds by which a transaction may have ended before its commit's timestamp: clocks of nodes differ."""
 
 
 class Undoing(Timeline):
@@ -52,17 +64,18 @@ class Undoing(Timeline):
 
         Raises Conflict, naming who is in the way (`error.winner`), and rows or files; SnapshotTooOld where what it has
         overwritten is removed; IllegalState for a transaction that has not committed, has changed nothing, dropped a
-        table, or has a foreign participant; NotFound, Forgotten.
+        table, or has a foreign participant; NotFound; Forgotten for one whose record is forgotten and was never written
+        down.
         """
-        done = txn_summary(self.session.record(txn_id))
+        done = self.past(txn_id)
         tables = _tables_of(done)
-        before, after = Timestamp(done.commit_timestamp - 1), done.commit_timestamp
+        before, after = Timestamp(done.commit_timestamp - 1), Timestamp(done.commit_timestamp)
         with _refused(txn_id), self._transaction(label or f"undo of transaction {txn_id}") as txn:
             txn.handle.read_as_of(after)
-            undone = [self._undo(txn, done, table, before, after) for table in tables]
+            undone = [self._undo(txn, table, before, after) for table in tables]
             if not any(undone):
                 raise IllegalState(
-                    f"transaction {txn_id} has changed no row: there is nothing to undo", txn_id=done.txn_id
+                    f"transaction {txn_id} has changed no row: there is nothing to undo", txn_id=TxnId(txn_id)
                 )
         assert txn.receipt is not None
         return txn.receipt
@@ -103,7 +116,7 @@ class Undoing(Timeline):
 
     # ---- undo
 
-    def _undo(self, txn: Transaction, done: TxnSummary, table: str, before: Timestamp, after: Timestamp) -> bool:
+    def _undo(self, txn: Transaction, table: str, before: Timestamp, after: Timestamp) -> bool:
         with Snapshot(self.session, before) as old, Snapshot(self.session, after) as new:
             schema = self._same_table(table, new)
             if not schema.primary_key:
@@ -115,38 +128,38 @@ class Undoing(Timeline):
             joined = Transaction(self.session, txn.id, txn.handle.keepalive_millis, heartbeat=False)
             try:
                 with Snapshot(self.session, joined.snapshot.timestamp) as now:
-                    self._require_untouched(done, table, found, new, now, schema)
+                    self._require_untouched(table, found, new, now, schema)
                 _write_back(joined, table, found)
             finally:
                 joined.handle.release()
             return True
 
-    def _require_untouched(
-        self, done: TxnSummary, table: str, found: RowsBack, new: Snapshot, now: Snapshot, schema: Schema
-    ) -> None:
+    def _require_untouched(self, table: str, found: RowsBack, new: Snapshot, now: Snapshot, schema: Schema) -> None:
         """Raises Conflict, naming the first that has changed one of the rows since."""
         rows = reverting.changed_since(table, found, new, now, schema)
         if not rows.num_rows:
             return
         winner = None
         for other in self._between(table, new.timestamp, now.timestamp):
-            at = other.commit_timestamp
+            at = Timestamp(other.commit_timestamp)
             with Snapshot(self.session, Timestamp(at - 1)) as before, Snapshot(self.session, at) as after:
                 theirs = reverting.changed_since(table, found, before, after, schema)
             if theirs.num_rows:
-                winner, rows = other.txn_id, theirs
+                winner, rows = TxnId(other.txn_id), theirs
                 break
         keys = ", ".join("/".join(map(str, row.values())) for row in rows.slice(0, MAX_NAMED).to_pylist())
         by = f" by transaction {winner}" if winner is not None else ""
         message = f"rows {keys} of {table} were changed{by} since"
         raise Conflict(message, cause=AbortCause(AbortCode.CONFLICT, message, table, winner, (table,)))
 
-    def _between(self, table: str, above: Timestamp, until: Timestamp) -> Sequence[TxnSummary]:
+    def _between(self, table: str, above: Timestamp, until: Timestamp) -> Sequence[Past]:
         """Transactions that have committed on the table in between, the first one first, as far as they are known."""
         request = status_pb.ListTransactionsRequest(participant=table, limit=MAX_SUSPECTS)
         answer = self.session.call("txnstatus.Admin/ListTransactions", request, status_pb.ListTransactionsResponse)
-        found = [each for each in map(txn_summary, answer.txns) if above < each.commit_timestamp <= until]
-        return sorted(found, key=lambda each: each.commit_timestamp)
+        known = self.timeline(since=time_of(max(0, micros_of(above) - CLOCKS_APART)), table=table)
+        kept = map(of_record, map(txn_summary, answer.txns))  # one that is decided and not over is not in the timeline
+        found = {each.txn_id: each for each in (*known, *kept) if above < each.commit_timestamp <= until}
+        return sorted(found.values(), key=lambda each: each.commit_timestamp)[:MAX_SUSPECTS]
 
     # ---- both
 
@@ -193,20 +206,19 @@ def _write_back(txn: Transaction, table: str, found: RowsBack) -> None:
         txn.write(found.rows, table, "upsert")
 
 
-def _tables_of(done: TxnSummary) -> list[str]:
+def _tables_of(done: Past) -> list[str]:
     """Raises IllegalState for what cannot be undone, whatever others have done since."""
-    if done.state not in DECIDED_COMMIT:
+    txn_id, took_part = TxnId(done.txn_id), [each.table for each in done.tables]
+    if TxnState[done.state] not in DECIDED_COMMIT:
+        raise IllegalState(f"transaction {txn_id} is {done.state}: what has committed can be undone", txn_id=txn_id)
+    if elsewhere := [each for each in took_part if foreign_name(each) is not None]:
         raise IllegalState(
-            f"transaction {done.txn_id} is {done.state.name}: what has committed can be undone", txn_id=done.txn_id
-        )
-    if elsewhere := [each for each in done.participants if foreign_name(each) is not None]:
-        raise IllegalState(
-            f"transaction {done.txn_id} took part in {', '.join(elsewhere)}, which knows no undo", txn_id=done.txn_id
+            f"transaction {txn_id} took part in {', '.join(elsewhere)}, which knows no undo", txn_id=txn_id
         )
     # A database takes part by its lock only. A mark stays: what is taken from its source next goes on from there.
-    tables = [each for each in done.participants if "." in each and each != MARKS]
+    tables = [each for each in took_part if "." in each and each != MARKS]
     if not tables or not done.commit_timestamp:
-        raise IllegalState(f"transaction {done.txn_id} has written to no table", txn_id=done.txn_id)
+        raise IllegalState(f"transaction {txn_id} has written to no table", txn_id=txn_id)
     return tables
 
 

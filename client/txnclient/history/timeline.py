@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from txnclient.calls.requests import build
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.read import instants
 from txnclient.session import Session
-from txnstatus.lake import timeline
+from txnstatus.errors import Forgotten
+from txnstatus.lake import parallel, timeline
 from txnstatus.lake.timeline import Past, TableChange
 from txnstatus.proto import timeline_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.types import TERMINAL, micros_at, time_of
+
+END = (1 << 63) - 1
+"""Microseconds: the end of all time."""
+AT_ONCE = 64
+"""Files of which one is looked at beside the other."""
 
 
 class Timeline:
@@ -39,10 +46,10 @@ class Timeline:
         Raises InvalidArgument; OSError where the files cannot be read.
         """
         first = 0 if since is None else instants.micros(since)
-        end = (1 << 63) - 1 if until is None else instants.micros(until)
+        end = END if until is None else instants.micros(until)
         # Records first: what is forgotten meanwhile is in a file by then.
         ended = build(status_pb.ListTransactionsRequest, states=[each.name for each in TERMINAL], label=label)
-        kept: dict[int, Past] = {each.txn_id: _of_record(txn_summary(each)) for each in self.session.records(ended)}
+        kept: dict[int, Past] = {each.txn_id: of_record(txn_summary(each)) for each in self.session.records(ended)}
         kept |= {each.txn_id: each for each in timeline.read(self._files(first, end))}
         wanted = (
             each
@@ -52,6 +59,29 @@ class Timeline:
             and (not table or any(change.table == table for change in each.tables))
         )
         return sorted(wanted, key=lambda each: (each.ended, each.txn_id))
+
+    def past(self, txn_id: int) -> Past:
+        """One transaction, as it is now: from its record, or from the files once that is forgotten.
+
+        The later it ended, the sooner it is found: files are looked at from the last one on.
+
+        Raises NotFound; Forgotten for one that is in no file; OSError where the files cannot be read.
+        """
+        try:
+            return of_record(txn_summary(self.session.record(txn_id)))
+        except Forgotten:
+            found = self._written(txn_id)
+            if found is None:
+                raise
+            return found
+
+    def _written(self, txn_id: int) -> Past | None:
+        uris = self._files(0, END)
+        for end in range(len(uris), 0, -AT_ONCE):
+            some = uris[max(0, end - AT_ONCE) : end]
+            if found := list(filter(None, parallel.each(partial(timeline.find, txn_id=txn_id), some))):
+                return found[0]
+        return None
 
     def _files(self, first: int, end: int) -> Sequence[str]:
         found = list[str]()
@@ -64,7 +94,8 @@ class Timeline:
             request.after = found[-1]
 
 
-def _of_record(txn: TxnSummary) -> Past:
+def of_record(txn: TxnSummary) -> Past:
+    """A transaction as the timeline tells of one, in whatever state it is."""
     return Past(
         txn.txn_id,
         txn.state.name,

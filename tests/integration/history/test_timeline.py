@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.support import FAST_TXN, fast_cluster, rows, wait_until
-from txnclient import Client, Conflict, Forgotten, Past, TableChange
+from tests.support import FAST_TXN, fast_cluster, rows, visible, wait_until
+from txnclient import Client, Conflict, Forgotten, IllegalState, Past, TableChange
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.lake import timeline
 
@@ -77,6 +77,49 @@ def test_what_is_forgotten_is_there_with_what_it_did(client: Client) -> None:
     assert {done.id, winner.id, loser.id} <= {each.txn_id for each in client.timeline(since=begun)}
     assert client.timeline(until=begun - timedelta(hours=1)) == []
     assert client.timeline(since=datetime.now(UTC) + timedelta(hours=1)) == []
+
+
+def test_what_is_forgotten_is_undone_by_what_is_written_down(cluster: LocalCluster, client: Client) -> None:
+    """An aborted one, and one that nobody wrote down, are told as such; who is in the way is known from there, too."""
+    tables = ("air.undone", "air.undone_by_key")
+    client.create_table(tables[0], "id bigint, note string")
+    client.create_table(tables[1], "id bigint NOT NULL, note string", primary_key=["id"])
+    client.write_all({table: rows(1, 2, 3) for table in tables})
+    with client.transaction() as load:
+        for table in tables:
+            load.write(rows(4, 5), table)
+            load.delete_where(table, "id = 1")
+    beside = client.write_all({table: rows(6) for table in tables}).txn_id
+    clean = client.delete_where(tables[1], "id = 2").txn_id
+    changed = client.update_where(tables[1], {"note": "'changed'"}, "id = 3").txn_id
+    (aborted := client.begin()).abort()
+    for txn_id in (load.id, beside, clean, changed, aborted.id):
+        wait_until(lambda txn_id=txn_id: is_forgotten(client, txn_id), "it is forgotten")
+    undo = client.undo(load.id)
+    assert undo.tables == tables
+    assert visible(client, *tables) == [[1, 2, 3, 6], [1, 3, 6]]
+    with pytest.raises(Conflict, match=f"transaction {load.id} cannot be undone") as refused:
+        client.undo(load.id)
+    assert refused.value.winner == undo.txn_id
+    client.undo(undo.txn_id)
+    assert visible(client, *tables) == [[2, 3, 4, 5, 6], [3, 4, 5, 6]]
+    again = client.update_where(tables[1], {"note": "'again'"}, "id = 3").txn_id
+    wait_until(lambda: is_forgotten(client, again), "it is forgotten")
+    with pytest.raises(Conflict) as refused:
+        client.undo(changed)
+    assert refused.value.winner == again
+    with pytest.raises(IllegalState, match="is ABORTED"):
+        client.undo(aborted.id)
+    uris = timeline.files(cluster.warehouse, 0, 1 << 62)
+    files = [Path(uri.removeprefix("file://")) for uri in uris if timeline.find(uri, clean)]
+    for file in files:
+        file.rename(file.with_suffix(".aside"))
+    with pytest.raises(Forgotten):
+        client.undo(clean)
+    for file in files:
+        file.with_suffix(".aside").rename(file)
+    client.undo(clean)
+    assert visible(client, *tables) == [[2, 3, 4, 5, 6], [2, 3, 4, 5, 6]]
 
 
 def test_nothing_is_forgotten_while_the_storage_takes_no_file(cluster: LocalCluster, client: Client) -> None:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from txnstatus.lake.storage import file_system, make_durable
 from txnstatus.types import AbortCause, time_of
@@ -212,12 +212,32 @@ def read(uris: Iterable[str]) -> list[Past]:
     for uri in uris:
         system, path = file_system(uri)
         for row in pq.read_table(path, filesystem=system, schema=_schema()).to_pylist():
-            tables = tuple(TableChange(**each) for each in row.pop("tables"))
-            past = Past(tables=tables, conflicts=tuple(row.pop("conflicts")), **row)
+            past = _past(row)
             known = found.get(past.txn_id)
             if known is None or _known(past) > _known(known):
                 found[past.txn_id] = past
     return [found[txn_id] for txn_id in sorted(found)]
+
+
+def find(uri: str, txn_id: int) -> Past | None:
+    """A transaction, if it is in the file. Raises OSError."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    system, path = file_system(uri)
+    with system.open_input_file(path) as source:
+        file = pq.ParquetFile(source)
+        ids = file.metadata.row_group(0).column(0).statistics
+        if not ids.min <= txn_id <= ids.max:
+            return None
+        for row in file.read().filter(pc.field("txn_id") == txn_id).to_pylist():
+            return _past(row)
+    return None
+
+
+def _past(row: dict[str, Any]) -> Past:
+    tables = tuple(TableChange(**each) for each in row.pop("tables"))
+    return Past(tables=tables, conflicts=tuple(row.pop("conflicts")), **row)
 
 
 def _known(past: Past) -> int:
