@@ -107,6 +107,32 @@ def test_who_waits_for_a_leader_asks_it_when_it_is_heard_of(monkeypatch: pytest.
     asyncio.run(main())
 
 
+def test_who_is_heard_of_while_a_refusal_is_on_its_way_is_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_client, "RETRIES", Backoff(60.0, 60.0, 1.0))
+    asked, leader = list[str](), list[str]()
+
+    async def main() -> None:
+        client = TxnSystemClient(ClusterMap(founded()), Environment(), lambda at: Handing(at, asked, leader))
+        group = client.cluster.state.group_of(status_group(0))
+
+        class Handing(Electing):
+            """The new leader is heard of before the former one's refusal."""
+
+            async def call(self, *arguments: Any) -> Any:
+                if not leader:
+                    leader.append("n3")
+                    client.hears_leader(group, "n3")
+                return await super().call(*arguments)
+
+        async with asyncio.timeout(10):
+            await client.call_leader(
+                status_group(0), "txnstatus.Admin/MoveReplica", pb.MoveReplicaRequest(), pb.MoveReplicaResponse, 100.0
+            )
+
+    asyncio.run(main())
+    assert asked == ["n1", "n3"]
+
+
 def test_a_leader_that_is_not_ready_yet_is_asked_again() -> None:
     asked, leader = list[str](), list[str]()
 

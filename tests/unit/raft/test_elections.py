@@ -231,6 +231,31 @@ def test_whoever_hands_over_names_its_successor(cluster: Cluster) -> None:
     assert cluster.leaders() == [successor]
 
 
+SLOW_BEATS = replace(PATIENT, heartbeat_seconds=0.6, promise_seconds=2.0)
+
+
+def test_all_hear_at_once_that_a_new_leader_is_ready_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins: whoever waits is sent to a leader that answers, and that is not told by its next heartbeat alone."""
+    cluster = Cluster(monkeypatch, settings=SLOW_BEATS)
+    old = cluster.leader()
+    cluster.run_until(cluster.converged)
+    cluster[old].live.hand_over()
+    ready_at = 0.0
+
+    def all_know() -> bool:
+        nonlocal ready_at
+        ready = [node.node_id for node in cluster.up if node.live.is_ready and node.node_id != old]
+        told = [node.live.elections.ready_leader for node in cluster.up]
+        assert set(told) <= {"", old, *ready}
+        if ready and not ready_at:
+            ready_at = cluster.now
+        return told == ready * len(told)
+
+    cluster.run_until(all_know)
+    assert cluster.now - ready_at < SLOW_BEATS.heartbeat_seconds / 4
+    assert {node.live.elections.ready_leader for node in cluster.up} == set(cluster.leaders())
+
+
 def test_a_former_leader_names_no_successor(cluster: Cluster) -> None:
     """Pins: its word may come late, when a lease rests on what it would have the others forget."""
     old = cluster.leader()

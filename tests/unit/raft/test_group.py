@@ -279,7 +279,7 @@ def test_r3_a_power_cut_while_the_journal_is_trimmed_loses_nothing(
 
     for node in cluster.up:
         node.disk.before = before
-    while cluster[leader].group is not None:
+    while cluster[leader].group is not None and 2 * len(cluster.up) > size:  # without most of them nothing is trimmed
         cluster.propose(leader)
         cluster.step()
     assert sum(sent.acknowledged for sent in cluster.sent) >= 30

@@ -6,7 +6,7 @@ Used by managers, status leaders and participants. It keeps a guess of each grou
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -43,6 +43,8 @@ class TxnSystemClient:
         self._leaders: dict[str, str] = {}
         self._pausing: defaultdict[str, dict[_Asking, None]] = defaultdict(dict)
         """Calls, by group."""
+        self._news: Counter[str] = Counter()
+        """How often it was heard who leads, by group."""
         self.late: Deadlines[Attempt] = Deadlines(Attempt.too_late)
 
     def serve_here(self, node: str, registry: Registry) -> None:
@@ -139,8 +141,13 @@ class TxnSystemClient:
     def hears_leader(self, group: str, node: str) -> None:
         """A replica here has heard who leads now: whoever waits for a leader asks that one at once."""
         self._leaders[group] = node
+        self._news[group] += 1
         for asking in list(self.pausing(group)):
             asking.go_on(node)
+
+    def news(self, group: str) -> int:
+        """How often it was heard who leads."""
+        return self._news[self.cluster.state.group_of(group)]
 
     def pausing(self, group: str) -> dict[_Asking, None]:
         """Calls that wait until a leader of the group is heard of, or their pause is over."""
@@ -215,12 +222,14 @@ class _Asking:
         self._attempts: Attempts | None = None
         self._failures = 0
         self._node = ""
+        self._news = 0
+        """What was heard of leaders before the attempt began."""
         self._pause: asyncio.TimerHandle | None = None
         self._pausing: dict[_Asking, None] = {}
         """Calls of the same group that pause, this one among them while it does."""
 
     def attempt_at(self, node: str) -> Attempt:
-        self._node = node
+        self._node, self._news = node, self._client.news(self._group)
         left = self._by - asyncio.get_running_loop().time()
         return Attempt(self._call, min(ATTEMPT_SECONDS, max(0.001, left)), self._client.late, self._heard)
 
@@ -239,10 +248,13 @@ class _Asking:
         loop = asyncio.get_running_loop()
         try:
             client.leads_not(self._node, self._group, hinted)
+            leader, has_news = client.leader_of(self._group), client.news(self._group) != self._news
         except TxnError as gone:
             call.tell(gone)
         else:
-            if loop.time() + pause >= self._by:
+            if has_news:
+                self.go_on(leader)  # it was heard of while the answer was on its way
+            elif loop.time() + pause >= self._by:
                 within = f"within {self._seconds:.1f} s"
                 call.tell(self._attempts.error(f"no leader of {self._group} answered {self._method} {within}"))
             else:

@@ -69,7 +69,7 @@ class RaftDriver:
         self._listeners.append(listener)
 
     def on_leader(self, listener: Callable[[str], None]) -> None:
-        """`listener` hears who leads, whenever somebody else does, or the same one anew."""
+        """`listener` hears who leads and is ready, whenever somebody else does, or the same one anew."""
         self._leader_listeners.append(listener)
 
     def start(self) -> None:
@@ -227,9 +227,10 @@ class RaftDriver:
         self._wake.set()
 
     def _is_handing_over(self) -> bool:
-        """Until another one leads: as long as it takes, this replica's vote and its journal are of use to that one."""
-        group = self.group
-        is_over = not self._gives_way or group.leader not in ("", group.node_id) or not group.elections.has_company
+        """Until another one is ready to lead: till then this replica's vote and its journal are of use to that one."""
+        elections = self.group.elections
+        is_led = elections.ready_leader not in ("", self.group.node_id)
+        is_over = not self._gives_way or is_led or not elections.has_company
         return not is_over and asyncio.get_running_loop().time() < self._stop_by
 
     def _run_jobs(self) -> None:
@@ -278,11 +279,9 @@ class RaftDriver:
             )
 
     def _tell_of_leader(self) -> None:
-        """A leader that is not ready yet is not worth telling of here: it would refuse whoever asks it."""
-        leader = self.group.leader
-        if not leader or (leader == self.group.node_id and not self.group.is_ready):
-            return
-        if (news := (self.group.term, leader)) != self._told_leader:
+        """A leader that is not ready yet is not worth telling of: it would refuse whoever asks it."""
+        leader = self.group.elections.ready_leader
+        if leader and (news := (self.group.term, leader)) != self._told_leader:
             self._told_leader = news
             for listener in self._leader_listeners:
                 listener(leader)

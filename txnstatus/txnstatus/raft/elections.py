@@ -302,6 +302,14 @@ class Elections:
             self._elected_term, self._elected_at = self.term, self._monotonic()
             self.successor = ""
 
+    @property
+    def ready_leader(self) -> str:
+        """The leader, once it is ready, as far as this replica has heard; empty = none is known.
+
+        Until it is, it refuses whoever asks it.
+        """
+        return self._replica.leader_id if self._replica.knows_ready else ""
+
     def takeover(self) -> Takeover:
         """Asked of a leader that is ready since now."""
         elected_at = self._elected_at

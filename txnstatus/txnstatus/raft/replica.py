@@ -133,6 +133,9 @@ class Replica(SyncObj):  # type: ignore[misc]
         """Called for every committed entry, on every replica. Nothing is unpickled."""
         if entry[:1] == _REGULAR:
             return self._apply(entry)
+        if self.leading and self._SyncObj__raftLastApplied + 1 == self.own_noop_index:
+            # From now on it is ready. In this tick all others hear so, also those that are spared.
+            self._SyncObj__newAppendEntriesTime = self._spares_due = 0.0
         return [members.decode(entry)]  # a change of members, or the no-op of a new leader
 
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
@@ -336,6 +339,13 @@ class Replica(SyncObj):  # type: ignore[misc]
         """The last known leader; empty = unknown."""
         leader = self._getLeader()
         return str(leader.id) if leader else ""
+
+    @property
+    def knows_ready(self) -> bool:
+        """Whether the leader is known to have committed the entry with which it began to lead, or any later one."""
+        if self.leading:
+            return bool(self._SyncObj__raftLastApplied >= self.own_noop_index)
+        return self._journal.has(int(self.raftCommitIndex), int(self.raftCurrentTerm))
 
     @property
     def own_noop_index(self) -> int:
