@@ -1,6 +1,7 @@
 # Everything sets itself up: a virtual environment in .venv with the pinned dependencies.
 PYTHON ?= python3
-VENV   := .venv
+# An interpreter that is named has an environment of its own: .venv-usr-bin-python3.
+VENV   := .venv$(if $(findstring command,$(origin PYTHON)),-$(subst /,-,$(PYTHON:/%=%)))
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH  := $(VENV)/.bench

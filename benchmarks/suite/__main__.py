@@ -82,7 +82,7 @@ def compare(
     console.print(f"Ours and all clients run {about.python}", markup=False)
     if not interpreter.runs_profiled():
         console.print(
-            "That takes a fifth more CPU. In a fresh clone, `make bench PYTHON=/usr/bin/python3` takes another"
+            "That takes a fifth more CPU. `make bench PYTHON=/usr/bin/python3` runs another one", style="yellow"
         )
     gc.freeze()  # what is imported is looked through for garbage for a fifth of a second, again and again under load
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=directory) as work:

@@ -91,7 +91,7 @@ def _fault(
 
 
 def _victim(rig: Rig, among: Sequence[str] = ()) -> str:
-    """Often the leader of the status partition, because most depends on it; under another fault there may be none."""
+    """Often the leader of the status range, because most depends on it; under another fault there may be none."""
     if not rig.under_way and rig.dice.random() < 0.5:
         return rig.leader()
     return rig.dice.choice(among or sorted(rig.cluster.configs))

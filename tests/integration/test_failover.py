@@ -208,7 +208,7 @@ def _write_all(client: Client, tables: Tables, label: str, first_id: int) -> Tra
 
 
 def _kill_and_replace(cluster: LocalCluster) -> None:
-    """kill -9 of the status partition's leader; it comes back once the others have a leader."""
+    """kill -9 of the status range's leader; it comes back once the others have a leader."""
     killed = cluster.leader()
     cluster.kill(killed)
     cluster.wait_ready()

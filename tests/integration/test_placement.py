@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,9 +83,11 @@ def test_a_database_says_where_its_new_tables_are(client: Client) -> None:
         client.place_database("whole", group)
         for number in range(4):
             assert client.create_table(f"whole.t{group[-1]}_{number}", SCHEMA).placement == group
+        assert client.placements()["whole"] == group
     with pytest.raises(InvalidArgument, match="group-0, group-1"):
         client.place_database("whole", "group-9")
     client.place_database("whole", None)
+    assert "whole" not in client.placements()
     spread = {client.create_table(f"whole.any{number}", SCHEMA).placement for number in range(16)}
     assert spread == {"group-0", "group-1"}
 
@@ -147,6 +150,8 @@ def test_tables_are_placed_in_a_group_that_is_added_and_stay_there(tmp_path: Pat
                 words = shlex.split(line, comments=True)[1:]
                 assert CliRunner().invoke(commands.app, [*words, "--cluster", running.addresses]).exit_code == 0
             waiting.commit()
+            listed = CliRunner().invoke(commands.app, ["database", "list", "--json", "--cluster", running.addresses])
+            assert json.loads(listed.output) == {"databases": [{"database": "marketing", "group": "group-1"}]}
             said = CliRunner().invoke(commands.app, ["table", "show", "old.t", "--cluster", running.addresses])
             assert "old.t is in group-0" in said.output
             assert client.create_table("marketing.t", SCHEMA).placement == "group-1"

@@ -145,7 +145,7 @@ def replicated(seconds: float) -> Cost:
 
     def make(part: str) -> StateMachine:
         if range_number(part) is None:
-            return ShardMachine(shard_number(part))
+            return ShardMachine(shard_number(part), lambda _txn_id: None)
         clock = HybridClock(lambda: int(1e6 * time.time()))
         return StatusMachine(TxnStatusTable(0, 1 << 40), clock, shards_here(lambda: parts.machines))
 

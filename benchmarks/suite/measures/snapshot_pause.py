@@ -32,7 +32,7 @@ from txnstatus.raft.snapshot import load as restore
 from txnstatus.status import commands
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.table import StatusApplied, TxnStatusTable
-from txnstatus.types import HybridClock
+from txnstatus.types import HybridClock, ParticipantId
 
 WATCH_SECONDS = 0.002
 Row = tuple[str, str, str]
@@ -56,13 +56,17 @@ class Watch:
             self.longest = max(self.longest, time.monotonic() - before - WATCH_SECONDS)
 
 
+def _nobody(_participant_id: ParticipantId) -> None:
+    """Keeps a participant in the log of the table."""
+
+
 def begin(request_id: str, count: int) -> commands.BeginTxns:
     return commands.BeginTxns(request_id, count, "owner", "nightly", 3_600_000, 1)
 
 
 async def take(directory: Path, transactions: int) -> list[Row]:
     clock = HybridClock(lambda: time.time_ns() // 1000)
-    machine = StatusMachine(TxnStatusTable(0, 10 * transactions), clock)
+    machine = StatusMachine(TxnStatusTable(0, 10 * transactions), clock, _nobody)
     entries = len(batches(transactions)) + 20
     settings = RaftSettings(snapshot_entries=entries)
     path = directory / "group"
@@ -98,7 +102,8 @@ async def take(directory: Path, transactions: int) -> list[Row]:
 async def load(path: Path, transactions: int) -> list[Row]:
     """A slice in each turn of the loop, as `CatchUp` does it, and then what is restored replaces what was there."""
     disk = OsDisk()
-    machine = StatusMachine(TxnStatusTable(0, 10 * transactions), HybridClock(lambda: time.time_ns() // 1000))
+    clock = HybridClock(lambda: time.time_ns() // 1000)
+    machine = StatusMachine(TxnStatusTable(0, 10 * transactions), clock, _nobody)
     watch = Watch()
     watching = asyncio.create_task(watch.run())
     rows = []

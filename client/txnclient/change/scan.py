@@ -35,7 +35,6 @@ PLACE = "place"
 """The column that says where a row is."""
 _NUMBER = "_txn_number"
 """The column that says which row of a row group a row is."""
-BATCH_ROWS = 1 << 17
 DICTIONARY_BYTES, BYTES_BY_DICTIONARY = 2 << 20, 3
 """Most bytes of a dictionary, with room for a last text, and of each row that goes by one."""
 SMALL_BYTES = 4 << 20

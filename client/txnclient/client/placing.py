@@ -22,6 +22,11 @@ class Placing:
         request = build(pb.PlaceDatabaseRequest, database=database, group=group or "")
         self.session.call("txnstatus.Admin/PlaceDatabase", request, pb.PlaceDatabaseResponse)
 
+    def placements(self) -> dict[str, str]:
+        """Database → the group that its new tables are in, of all that were placed by `place_database`."""
+        found = self.session.call("txnstatus.Admin/GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
+        return {each.database: each.group for each in found.catalog.placements}
+
     def add_group(self) -> str:
         """Adds a group, on the nodes that there are; returns its name when tables can be placed in it.
 

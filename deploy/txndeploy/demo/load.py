@@ -1,6 +1,6 @@
 """`txnctl demo`: the main job, told and checked while it runs.
 
-One transaction loads five tables from PySpark while the leader of its status partition is killed; a reader polls
+One transaction loads five tables from PySpark while the leader of its status range is killed; a reader polls
 snapshots all the time. A second transaction aborts, the process of a third one dies, a fourth one corrects two tables
 by a MERGE and a DELETE; then these are compacted. A fifth one is a MERGE in Spark's own SQL. What the reader saw, and
 what is visible in the end, decides the exit code.
@@ -206,7 +206,7 @@ def _load(
             if source.table == KILL_BEFORE:
                 story.killed = cluster.leader("status-0")
                 cluster.kill(story.killed)
-                progress.console.print(f"  kill -9 {story.killed}, the leader of the load's status partition")
+                progress.console.print(f"  kill -9 {story.killed}, the leader of the load's status range")
             if source.table == BY_EXECUTORS:
                 _write_by_executors(spark, cluster.addresses, txn, files[source.file], source)
             else:

@@ -22,14 +22,10 @@ RangeOf = Callable[[TxnId], TxnStatusTable | None]
 """Finds the range that a transaction is of, if it is in the same log."""
 
 
-def no_range(_txn_id: TxnId) -> TxnStatusTable | None:
-    return None
-
-
 class ShardMachine:
     """Implements raft.machine.StateMachine, and status.together.Member."""
 
-    def __init__(self, shard: int, range_of: RangeOf = no_range) -> None:
+    def __init__(self, shard: int, range_of: RangeOf) -> None:
         self.shard = ParticipantShard(shard)
         self.range_of = range_of
 

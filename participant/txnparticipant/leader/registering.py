@@ -49,7 +49,7 @@ class Registering:
         ranges: StatusRanges,
         propose: Propose,
         seconds: float,
-        is_here: Callable[[TxnId], bool] = lambda _txn_id: False,
+        is_here: Callable[[TxnId], bool],
     ) -> None:
         """`seconds`: a record that is OPEN for longer, and may not be registered, is asked about.
 

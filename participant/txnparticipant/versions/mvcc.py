@@ -277,10 +277,6 @@ class PendingWrite:
         """Whether there is anything to it that a later overwrite of the same transaction has not replaced."""
         return bool(self.partitions or self.overwrites or self.deletes)
 
-    def file_set_ids(self, txn_id: TxnId) -> dict[str, str]:
-        """Partition → the id of the file set that will be there."""
-        return {partition: file_set_id(txn_id, self.write_id, partition) for partition in self.partitions}
-
     def published(self, txn_id: TxnId, ts: Timestamp) -> list[FileSet]:
         """The file sets that its commit adds."""
         write_id, manifest, others = self.write_id, self.manifest, self.from_writes

@@ -66,10 +66,10 @@ def _state(machine: StateMachine) -> _State | None:
 def _anew(machine: StateMachine) -> StateMachine | None:
     match machine:
         case ShardMachine():
-            return ShardMachine(machine.shard.shard)
+            return ShardMachine(machine.shard.shard, machine.range_of)
         case StatusMachine():
             table = TxnStatusTable(machine.table.first_txn_id, machine.table.end_txn_id)
-            return StatusMachine(table, HybridClock(lambda: 0))
+            return StatusMachine(table, HybridClock(lambda: 0), lambda _id: None)
         case CatalogMachine():
             return CatalogMachine(machine.catalog.state, lambda _state: None)
     return None

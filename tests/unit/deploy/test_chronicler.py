@@ -160,7 +160,7 @@ def test_a_state_that_is_restored_loses_nothing(tmp_path: Path) -> None:
         (last,) = world.table.finished.latest(1)
         world.table.apply(cmd.Forget(world.table.get(last).last_transition_micros))
         await world.chronicler.run_once()
-        restored = StatusMachine(TxnStatusTable(0, 1_000_000), HybridClock(lambda: 0))
+        restored = StatusMachine(TxnStatusTable(0, 1_000_000), HybridClock(lambda: 0), lambda _id: None)
         restoring = restored.restoring()
         for chunk in world.table.snapshot():
             restoring.add(chunk)

@@ -27,15 +27,17 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotTheLeader, Unavailable
 from txnstatus.process.environment import Environment
 from txnstatus.proto import admin_pb2, catalog_pb2, txn_manager_pb2, txn_status_pb2
+from txnstatus.proto.table_pb2 import AddFilesRequest
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.proposals import Proposal
 from txnstatus.rpc.server import Registry
 from txnstatus.status import commands as cmd
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.ranges import StatusRanges
+from txnstatus.status.records import Step as TxnStep
 from txnstatus.status.service import StatusService
 from txnstatus.status.table import StatusApplied, TxnStatusTable
-from txnstatus.types import HybridClock
+from txnstatus.types import HybridClock, ParticipantId, TxnId
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -174,10 +176,10 @@ class World:
             self._registry.remove(status_group(number))
         for number in set(state.ranges) - set(self.services):
             table = TxnStatusTable(number * state.range_span, (number + 1) * state.range_span)
-            machine = StatusMachine(table, self._clock)
+            machine = StatusMachine(table, self._clock, lambda _id: None)
             driver = cast(RaftDriver, Driver(self, status_group(number), self._apply_in(number)))
             client = self._client(self.cluster)
-            service = StatusService(number, machine, driver, self._environment, self._clock, client)
+            service = StatusService(number, machine, driver, self._environment, self._clock, client, NobodyHere())
             self.services[number], self.tables[number] = service, table
             self.group_of_range[number] = state.parts[status_group(number)]
             for served in SERVED:
@@ -195,6 +197,25 @@ class World:
             return outcome
 
         return apply
+
+
+class NobodyHere:
+    """Implements ServicesHere where no shard is in the log."""
+
+    def has(self, _participant_id: ParticipantId) -> bool:
+        return False
+
+    def is_ready(self, _txn_id: TxnId, _participant_id: ParticipantId) -> bool:
+        raise NotImplementedError
+
+    async def make_ready(self, _txn_id: TxnId, _participant_id: ParticipantId) -> None:
+        raise NotImplementedError
+
+    async def last_write(self, _request: AddFilesRequest) -> None:
+        return None
+
+    def has_applied(self, _step: TxnStep) -> None:
+        raise NotImplementedError
 
 
 class Step(SimpleNamespace):

@@ -65,7 +65,7 @@ def test_a_table_number_is_never_given_twice() -> None:
 
 def test_what_follows_from_a_snapshot_is_compared_with_what_is_in_force() -> None:
     """The simulator's judge, in a shard with something of everything, whole and with one index lost."""
-    machine = ShardMachine(3)
+    machine = ShardMachine(3, lambda _txn_id: None)
     ok(machine.shard, create(NAME))
     write_row(machine.shard, FIRST)
     ok(machine.shard, cmd.BeginCommit(FIRST, TABLE, Timestamp(100)))

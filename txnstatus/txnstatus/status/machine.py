@@ -15,7 +15,7 @@ from txnstatus.types import HybridClock
 class StatusMachine:
     """Implements raft.machine.StateMachine."""
 
-    def __init__(self, table: TxnStatusTable, clock: HybridClock, here: Here | None = None) -> None:
+    def __init__(self, table: TxnStatusTable, clock: HybridClock, here: Here) -> None:
         """`here`: the participants in the same log."""
         self.table = table
         self._together = Together(table, here)

@@ -1,4 +1,4 @@
-"""TxnStatusManager: what the leader of a status partition decides beyond the table.
+"""TxnStatusManager: what the leader of a status range decides beyond the table.
 
 The volatile half of the coordinator: commit tasks, keep-alives, expiry. It owns no thread, clock or socket:
 `handle(event)` returns effects, the shell (status/service.py) performs them and feeds the answers back as events.

@@ -1,4 +1,4 @@
-"""The shell of a status partition: RPCs to commands, effects to calls; it decides nothing.
+"""The shell of a status range: RPCs to commands, effects to calls; it decides nothing.
 
 Every leader runs the whole protocol; what is in memory here is a cache that a new leadership builds anew.
 """
@@ -80,15 +80,13 @@ class StatusService:
         environment: Environment,
         clock: HybridClock,
         client: TxnSystemClient,
-        here: ServicesHere | None = None,
+        here: ServicesHere,
     ) -> None:
         """`here`: the services of participants that are in the same log."""
         self.number = number
         self.table = machine.table
-        self.manager = TxnStatusManager(machine.table)
+        self.manager = TxnStatusManager(machine.table, is_here=here.has)
         self._here = here
-        if here is not None:
-            self.manager.is_here = here.has
         self._driver = driver
         self._environment = environment
         self._wall = SteadyWall(environment)
@@ -275,7 +273,7 @@ class StatusService:
     def _act_on(self, commands: Sequence[cmd.Command], outcomes: Sequence[StatusApplied | Rejected]) -> None:
         """What has applied must be acted upon, or nobody watches what was begun."""
         for outcome in outcomes:
-            if self._here is not None and isinstance(outcome, StatusApplied):
+            if isinstance(outcome, StatusApplied):
                 for step in outcome.steps:
                     self._here.has_applied(step)
         self._handle(list(map(CommandApplied, commands, outcomes)))

@@ -117,7 +117,7 @@ class Log:
     """The Raft group of a shard, with one replica. Entries apply at once, unless it is `stuck`, or has `lost` them."""
 
     def __init__(self, shard: int = 0) -> None:
-        self.machine = ShardMachine(shard)
+        self.machine = ShardMachine(shard, lambda _txn_id: None)
         self.group = SimpleNamespace(group=f"shard-{shard}", has_lease=True)
         self.proposed: list[cmd.Command] = []
         self.stuck = False

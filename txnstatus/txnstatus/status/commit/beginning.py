@@ -45,7 +45,7 @@ class ServicesHere(Protocol):
 @dataclass(slots=True)
 class BeginCommits:
     table: TxnStatusTable
-    here: ServicesHere | None
+    here: ServicesHere
     propose: Callable[[cmd.Command], Awaitable[StatusApplied]]
     wall_micros: Callable[[], int]
     clock: HybridClock
@@ -53,7 +53,7 @@ class BeginCommits:
     def is_ready(self, record: TxnRecord) -> bool:
         """Whether all participants in this log can prepare."""
         here = self.here
-        return here is None or all(here.is_ready(record.txn_id, each) for each in record.participants if here.has(each))
+        return all(here.is_ready(record.txn_id, each) for each in record.participants if here.has(each))
 
     def command(self, txn_id: TxnId, owner: str, writes: tuple[cmd.LastWrite, ...] = ()) -> cmd.BeginCommit:
         return cmd.BeginCommit(txn_id, owner, self.wall_micros(), self.clock.now(), writes)
@@ -82,11 +82,9 @@ class BeginCommits:
 
         Raises what is retriable.
         """
-        if (here := self.here) is None:
-            return None
-        for participant_id in filter(here.has, participants):
+        for participant_id in filter(self.here.has, participants):
             try:
-                await here.make_ready(record.txn_id, participant_id)
+                await self.here.make_ready(record.txn_id, participant_id)
             except TxnError as error:
                 if error.retriable:
                     raise

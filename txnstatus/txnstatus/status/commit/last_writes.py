@@ -26,7 +26,7 @@ CALL_SECONDS = 15.0
 @dataclass(slots=True)
 class LastWrites:
     client: TxnSystemClient
-    here: ServicesHere | None
+    here: ServicesHere
 
     async def take(self, request: pb.CommitTransactionRequest) -> tuple[cmd.LastWrite, ...]:
         """Writes for the entry that begins the commit. All others are added when this returns.
@@ -48,7 +48,7 @@ class LastWrites:
                 cluster.keeps(request.table, placed.shard)
 
     async def _ask(self, request: table_pb.AddFilesRequest) -> cmd.LastWrite | None:
-        if self.here is not None and (write := await self.here.last_write(request)):
+        if write := await self.here.last_write(request):
             return write
         group = shard_group(self.client.cluster.shard_of_table(check_table_name(request.table)))
         method, response = "txnstatus.Table/AddFiles", table_pb.AddFilesResponse

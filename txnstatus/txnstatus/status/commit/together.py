@@ -62,14 +62,14 @@ Own = Sequence[tuple[Participant, Member]]
 class Together:
     """The status table of a range, with the participants that are in its log."""
 
-    def __init__(self, table: TxnStatusTable, here: Here | None) -> None:
+    def __init__(self, table: TxnStatusTable, here: Here) -> None:
         self.table = table
         self._here = here
 
     def apply(self, command: cmd.Command) -> StatusApplied | Rejected:
-        if self._here is None or not isinstance(command, Decisive):
+        if not isinstance(command, Decisive):
             return self.table.apply(command)
-        if isinstance(command, cmd.BeginCommit) and command.writes and (refusal := self._write(command, self._here)):
+        if isinstance(command, cmd.BeginCommit) and command.writes and (refusal := self._write(command)):
             return Rejected(refusal)
         record = self.table.find(command.txn_id)
         if record is None:
@@ -88,13 +88,13 @@ class Together:
         record = self._go_on(outcome.records[0], own, command, steps)
         return StatusApplied((record,), changed=True, steps=tuple(steps))
 
-    def _write(self, command: cmd.BeginCommit, here: Here) -> TxnError | None:
+    def _write(self, command: cmd.BeginCommit) -> TxnError | None:
         """What the transaction writes last. Returns the refusal, if there is one; what is written by then stays."""
         record = self.table.find(command.txn_id)
         if record is None or record.state is not TxnState.OPEN:
             return None
         for write in command.writes:
-            keeper = here(write.participant_id)
+            keeper = self._here(write.participant_id)
             assert keeper is not None, f"{write.participant_id} is not in this log"
             if refusal := keeper.write(write.command):
                 return refusal
