@@ -158,7 +158,8 @@ class Session(Staying):
             yield from answer.txns
             if not answer.more:
                 return
-            request.below_txn_id = answer.txns[-1].txn_id
+            request.ClearField("below")
+            request.below.extend(answer.next)
 
     def table(self, name: str) -> TableInfo:
         """Raises NotFound."""

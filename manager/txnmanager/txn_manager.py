@@ -369,7 +369,7 @@ class ClusterView:
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         """Raises NotFound for a participant that there is not, and that no transaction has that would be listed."""
         response = await self._ranges.listed(request)
-        if request.participant and not response.txns and not request.below_txn_id:
+        if request.participant and not response.txns and not request.below:
             await self._check_participant(request.participant)
         return response
 

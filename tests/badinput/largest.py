@@ -166,6 +166,10 @@ def _deletes(world: World, request: Any, count: int) -> Sequence[Message]:
     ]
 
 
+def _below(_world: World, _request: Any, count: int) -> Sequence[Message]:
+    return [txn_status_pb2.Below(group=f"group-{number}", txn_id=1 << 40) for number in range(count)]
+
+
 def _ranges(world: World, request: Any, _count: int) -> Sequence[Message]:
     _without_a_key(world, request)
     return [table_pb2.ColumnRange(column="id", lowest=b"1" * MAX_KEY_BOUND_BYTES, highest=b"9" * MAX_KEY_BOUND_BYTES)]
@@ -192,6 +196,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "KeyRange.partitions": (1, _partitions),
     "KeepTransactionAliveRequest.txn_ids": (MAX_KEEP_ALIVE_IDS, _ids),
     "ListTransactionsRequest.txn_ids": (MAX_LISTED, _ids),
+    "ListTransactionsRequest.below": (MAX_LISTED, _below),
     "ListTransactionsRequest.states": (MAX_STATES, lambda _world, _request, count: [1] * count),
     "LockRequest.partitions": (MAX_LOCK_PARTITIONS, _partitions),
     "ParticipateRequest.ops": (MAX_OPS_PER_CALL, _ops),

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -16,6 +17,9 @@ from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible,
 from txnclient import AlreadyExists, Client, IllegalState, InvalidArgument, NotFound
 from txndeploy.ctl import commands
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.catalog.catalog import from_wire, status_group
+from txnstatus.proto import admin_pb2
+from txnstatus.types import TxnId
 
 KEY = ["id"]
 
@@ -104,6 +108,34 @@ def test_a_transaction_of_one_group_is_two_entries_there_and_none_elsewhere(
     assert after[other] == before[other]
     assert after[group] - before[group] <= 4, "begin, two tables' files side by side, commit"
     assert visible(client, one, two) == [[1, 2], [1, 3]]
+
+
+def test_what_is_about_a_table_begins_in_its_group(client: Client, tmp_path: Path) -> None:
+    name = client.create_table("about.t", SCHEMA, placement="group-1").name
+    first = client.write(rows(1), name)
+    for directory in ("copied", "taken"):
+        (tmp_path / directory).mkdir()
+        pq.write_table(client.snapshot().to_arrow(name), tmp_path / directory / "a.parquet")
+    receipts = {
+        "a copying import": client.import_files(name, str(tmp_path / "copied"), copy=True),
+        "an import": client.import_files(name, str(tmp_path / "taken")),
+    }
+    receipts["an undo"] = client.undo(receipts["a copying import"].txn_id)
+    receipts["a restore"] = client.restore(first.commit_timestamp, [name])
+    with client.transaction(tables=iter([name])) as txn:
+        txn.write(rows(2), name)
+    assert txn.receipt is not None
+    receipts["one that names it"] = txn.receipt
+    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    state = from_wire(answer.catalog)
+    for what, receipt in receipts.items():
+        assert state.group_of(status_group(state.range_of(TxnId(receipt.txn_id)))) == "group-1", what
+
+
+def test_transactions_of_all_groups_are_listed_by_the_times_of_their_begins(client: Client) -> None:
+    tables = [client.create_table(f"listed.t{group}", SCHEMA, placement=f"group-{group}").name for group in (0, 1)]
+    begun = [client.write(rows(number), tables[int(group)]).txn_id for number, group in enumerate("1100101")]
+    assert [txn.txn_id for txn in client.transactions(limit=len(begun))] == begun[::-1]
 
 
 def test_a_transaction_that_spans_groups_is_visible_in_both_or_in_none(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -26,6 +27,16 @@ def build(kind: type[MessageT], **fields: Any) -> MessageT:
                 why = f"expected text, not {type(value).__name__}" if text and not isinstance(value, str) else error
                 raise InvalidArgument(f"{name} {_short(value)}: {why}") from error
         raise
+
+
+def names_of(tables: Iterable[str]) -> list[str]:
+    """Each once. Raises InvalidArgument for what is no list of names: a text would be taken for one of its letters."""
+    if isinstance(tables, str):
+        raise InvalidArgument(f"tables = {_short(tables)}: give a list of names", hint=f"tables=[{_short(tables)}]")
+    names = list(tables)
+    if any(not isinstance(name, str) for name in names):
+        raise InvalidArgument(f"tables = {_short(names)}: expected names, as text")
+    return list(dict.fromkeys(names))
 
 
 def checked_seconds(seconds: object, name: str = "timeout", rule: str = "") -> float:

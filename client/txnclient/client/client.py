@@ -76,14 +76,12 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
         """Begins a transaction. `keepalive_millis` 0: the server's default; it is aborted when silent for longer.
 
         `tables`: up to 100 to whose files it is going to write: the begin makes them participants, and opens the first
-        write on each, which then takes a call and a durable round less. Nothing has to come of it.
+        write on each, which then takes a call and a durable round less. Nothing has to come of it. The transaction is
+        in the group of the first of them.
 
         Raises InvalidArgument; NotFound for a table that does not exist; Overloaded when too many are open.
         """
-        named = list(dict.fromkeys(tables))
-        return begin(self.session, 1, label, keepalive_millis, uuid.uuid4().hex, tables=named, near="".join(named[:1]))[
-            0
-        ][0]
+        return begin(self.session, 1, label, keepalive_millis, uuid.uuid4().hex, tables=tables)[0][0]
 
     def begin_many(self, count: int, label: str = "", *, keepalive_millis: int = 0) -> list[Transaction]:
         """Begins `count` transactions, 1 to 1,000, in one call; each is its own, they share nothing but the label.

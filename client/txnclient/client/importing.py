@@ -89,7 +89,7 @@ class Importing(Tables):
         """Import in place: of two into one table one waits for the other, so that no file comes in twice."""
         adopting.require_reachable(source, info.location)
         files = adopting.described(source, info.schema, info.name)
-        (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex)
+        (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex, near=info.name)
         with txn:
             txn.lock(info.name, "X")
             with Snapshot(self.session, self.session.last_commit()) as now:

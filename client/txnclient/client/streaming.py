@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from txnclient.calls.requests import names_of
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.streams import marks
@@ -100,7 +101,7 @@ class Streaming:
             )
         if not getattr(df, "isStreaming", False):
             raise InvalidArgument(f"df is no stream: spark.readStream makes one, not {type(df).__name__}")
-        run = _Run(self.session, fn, source, tuple(tables), label or f"stream {source}"[:100], take_over)
+        run = _Run(self.session, fn, source, tuple(names_of(tables)), label or f"stream {source}"[:100], take_over)
         return df.writeStream.foreachBatch(run.batch)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+from txnclient.calls.requests import names_of
 from txnclient.history import reverting
 from txnclient.history.reverting import RowsBack
 from txnclient.history.savepoints import instant, named
@@ -18,7 +19,7 @@ from txnclient.snapshot import Snapshot
 from txnclient.streams.marks import MARKS
 from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
-from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound
+from txnstatus.errors import Conflict, IllegalState, NotFound
 from txnstatus.foreign import foreign_name
 from txnstatus.lake.timeline import Past
 from txnstatus.names import quoted
@@ -70,7 +71,7 @@ class Undoing(Timeline):
         done = self.past(txn_id)
         tables = _tables_of(done)
         before, after = Timestamp(done.commit_timestamp - 1), Timestamp(done.commit_timestamp)
-        with _refused(txn_id), self._transaction(label or f"undo of transaction {txn_id}") as txn:
+        with _refused(txn_id), self._transaction(label or f"undo of transaction {txn_id}", tables) as txn:
             txn.handle.read_as_of(after)
             undone = [self._undo(txn, table, before, after) for table in tables]
             if not any(undone):
@@ -92,11 +93,10 @@ class Undoing(Timeline):
         Raises SnapshotTooOld, naming the table, past what is kept; Conflict; NotFound for a name that no savepoint has,
         and for a table that was not there, or is not there any more; InvalidArgument.
         """
-        if isinstance(tables, str):
-            raise InvalidArgument(f"tables = {tables!r:.100}: give a list of names", hint=f"tables=[{tables!r:.100}]")
+        chosen = None if tables is None else names_of(tables)
         at = instant(self.session, to)
-        wanted = list(dict.fromkeys(tables)) if tables is not None else self._there_at(to, at)
-        with self._transaction(label or f"restore to {to}"[:100]) as txn:
+        wanted = self._there_at(to, at) if chosen is None else chosen
+        with self._transaction(label or f"restore to {to}"[:100], wanted) as txn:
             now = txn.snapshot.timestamp
             with Snapshot(self.session, at) as old, Snapshot(self.session, now) as new:
                 for table in sorted(wanted):
@@ -109,8 +109,8 @@ class Undoing(Timeline):
         return txn.receipt
 
     @contextmanager
-    def _transaction(self, label: str) -> Iterator[Transaction]:
-        (txn,), _ = begin(self.session, 1, label, 0, uuid.uuid4().hex)
+    def _transaction(self, label: str, tables: Sequence[str]) -> Iterator[Transaction]:
+        (txn,), _ = begin(self.session, 1, label, 0, uuid.uuid4().hex, near="".join(tables[:1]))
         with txn:
             yield txn
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -12,6 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from txnclient.client.client import Client
 from txnclient.datasource.clients import connected
 from txnclient.datasource.options import Options
+from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
 from txnclient.write.staged_files import StagedFiles
 
@@ -42,7 +44,7 @@ class Writer(DataSourceArrowWriter):
     @classmethod
     def begun(cls, client: Client, asked: Options, *, overwrites: bool) -> Self:
         client.table(asked.table)
-        txn = client.begin(asked.label, keepalive_millis=KEEPALIVE_MILLIS)
+        (txn,), _ = begin(client.session, 1, asked.label, KEEPALIVE_MILLIS, uuid.uuid4().hex, near=asked.table)
         return cls(asked, txn.token(), overwrites)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, names_of
 from txnclient.read import instants
 from txnclient.session import Session
 from txnstatus.errors import InvalidArgument, NotFound
@@ -66,9 +66,7 @@ class Savepoints:
         Raises AlreadyExists for a name that is taken; NotFound, SnapshotTooOld, naming the table; InvalidArgument;
         LimitReached where there are 1,000.
         """
-        if isinstance(tables, str):
-            raise InvalidArgument(f"tables = {tables!r:.100}: give a list of names", hint=f"tables=[{tables!r:.100}]")
-        named = None if tables is None else list(dict.fromkeys(tables))
+        named = None if tables is None else names_of(tables)
         if named == []:
             raise InvalidArgument("a savepoint of no tables: name some, or none of them for all")
         request = build(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from txnclient.client.client import Client
+from txnclient.transaction.beginning import begin
 from txnclient.transaction.blocks import GIVEN_UP, Block
 from txnclient.transaction.transaction import Transaction
 from txnstatus.types import Timestamp
@@ -23,9 +25,9 @@ class Alone:
         self._client, self._read_at = client, read_at
 
     @contextmanager
-    def opening(self, label: str) -> Iterator[Statements]:
-        """Begins it. If anything fails within, it is over."""
-        txn = self._client.begin(label[:100])
+    def opening(self, label: str, table: str) -> Iterator[Statements]:
+        """Begins it, in the group of the table. If anything fails within, it is over."""
+        (txn,), _ = begin(self._client.session, 1, label[:100], 0, uuid.uuid4().hex, near=table)
         try:
             txn.handle.read_as_of(self._read_at)
             yield txn

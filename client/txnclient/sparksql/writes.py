@@ -66,7 +66,7 @@ class Writes:
         """Begins the statement, which sees what it has read. Raises as `Transaction.write`."""
         table: str = request["table"]
         statement = changes.statement_of(request)
-        with seen.scope.opening(f"{LABEL}: {request['mode']} {table}") as txn, txn.writing_to(table):
+        with seen.scope.opening(f"{LABEL}: {request['mode']} {table}", table) as txn, txn.writing_to(table):
             opened = txn.open_change(statement, table) if statement else txn.open_write(table)
             # The rows are written by the columns that the plan has seen, whatever these are called by now.
             opened = replace(opened, schema=_seen_by(seen, opened).schema)

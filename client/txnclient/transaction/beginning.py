@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterable
 
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, names_of
 from txnclient.session import Session
 from txnclient.transaction.transaction import Transaction
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -23,14 +23,16 @@ def begin(
     is_retry: bool = False,
     alone: bool = False,
     tables: Iterable[str] = (),
-    near: str = "",
+    near: str | None = None,
 ) -> tuple[list[Transaction], bool]:
     """The transactions, and whether an earlier request, or attempt at this one, has begun them.
 
-    `tables`: those to which the one transaction is going to write, each once. `near`: a table that it is about; all
-    requests with the same id say the same.
+    `tables`: those to which the one transaction is going to write. `near`: a table in whose group it begins; None: the
+    first of `tables`. All requests with the same id say the same.
+
+    Raises InvalidArgument; NotFound for a table that does not exist; Overloaded.
     """
-    write_ids = {table: uuid.uuid4().hex for table in tables}
+    write_ids = {table: uuid.uuid4().hex for table in names_of(tables)}
     request = build(
         pb.BeginTransactionRequest,
         request_id=request_id,
@@ -40,7 +42,7 @@ def begin(
         count=count,
         is_retry=is_retry,
         first_writes=[{"table": table, "write_id": write_id} for table, write_id in write_ids.items()],
-        near=near,
+        near=next(iter(write_ids), "") if near is None else near,
     )
     sent_at = time.monotonic()
 

@@ -112,7 +112,7 @@ class Block:
             yield self.txn
 
     @contextmanager
-    def opening(self, _: str) -> Iterator[Statements]:
+    def opening(self, _label: str, _table: str) -> Iterator[Statements]:
         with self.using() as txn:
             yield txn
             self._open += 1

@@ -215,7 +215,8 @@ class Examination:
             found += answer.txns
             if not answer.more:
                 return found
-            request.below_txn_id = found[-1].txn_id
+            request.ClearField("below")
+            request.below.extend(answer.next)
 
     def _silent_hosts(self) -> set[str]:
         return {name for name, address in self._state.foreign.items() if address and not host_answers(address)}

@@ -747,6 +747,20 @@ async def listed(ranges: StatusRanges, **fields: Any) -> tuple[list[int], bool]:
     return [txn.txn_id for txn in response.txns], response.more
 
 
+async def listed_by_pages(ranges: StatusRanges, limit: int) -> list[int]:
+    found: list[int] = []
+    request = status_pb.ListTransactionsRequest(limit=limit)
+    while True:
+        page = await ranges.listed(request)
+        assert len(page.txns) <= limit
+        found += [txn.txn_id for txn in page.txns]
+        if not page.more:
+            return found
+        assert page.txns
+        request.ClearField("below")
+        request.below.extend(page.next)
+
+
 def test_a_list_goes_through_the_ranges_from_the_newest_down() -> None:
     async def main() -> None:
         world = World(span=3)
@@ -775,15 +789,25 @@ def test_page_by_page_a_list_is_whole(limit: int) -> None:
         world = World(span=3)
         ranges = world.ranges()
         await begun(ranges, 8)
-        found: list[int] = []
-        more = True
-        while more:
-            page, more = await listed(ranges, limit=limit, below_txn_id=found[-1] if found else 0)
-            assert len(page) <= limit
-            found += page
-            assert len(found) <= 8
-            more = more and found[-1] > 0
-        assert found == [7, 6, 5, 4, 3, 2, 1, 0]
+        assert await listed_by_pages(ranges, limit) == [7, 6, 5, 4, 3, 2, 1, 0]
+
+    run(main())
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 20])
+def test_a_list_over_groups_is_by_the_times_of_begins(limit: int) -> None:
+    """It was by ids: what one group had begun last came behind all that another one had."""
+
+    async def main() -> None:
+        world = World(span=3, groups=2)
+        ranges = world.ranges()
+        begun_in_turn: list[int] = []
+        for number, group in enumerate("11001110001"):
+            begun_in_turn += await begun_in(ranges, f"group-{group}", 1, f"turn {number}")
+            await asyncio.sleep(0.001)
+            world.wall_micros += 1_000  # which ranges that are added begin with
+        assert begun_in_turn != sorted(begun_in_turn)
+        assert await listed_by_pages(ranges, limit) == begun_in_turn[::-1]
 
     run(main())
 

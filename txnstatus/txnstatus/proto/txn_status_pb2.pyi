@@ -91,7 +91,7 @@ class GetOutcomesResponse(_message.Message):
     def __init__(self, commit_timestamps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListTransactionsRequest(_message.Message):
-    __slots__ = ("states", "label", "below_txn_id", "limit", "begun_by", "participant", "begun_since_micros", "begun_before_micros", "txn_ids")
+    __slots__ = ("states", "label", "below_txn_id", "limit", "begun_by", "participant", "begun_since_micros", "begun_before_micros", "txn_ids", "below")
     STATES_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     BELOW_TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +101,7 @@ class ListTransactionsRequest(_message.Message):
     BEGUN_SINCE_MICROS_FIELD_NUMBER: _ClassVar[int]
     BEGUN_BEFORE_MICROS_FIELD_NUMBER: _ClassVar[int]
     TXN_IDS_FIELD_NUMBER: _ClassVar[int]
+    BELOW_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[_common_pb2.TxnState]
     label: str
     below_txn_id: int
@@ -110,12 +111,23 @@ class ListTransactionsRequest(_message.Message):
     begun_since_micros: int
     begun_before_micros: int
     txn_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, states: _Optional[_Iterable[_Union[_common_pb2.TxnState, str]]] = ..., label: _Optional[str] = ..., below_txn_id: _Optional[int] = ..., limit: _Optional[int] = ..., begun_by: _Optional[str] = ..., participant: _Optional[str] = ..., begun_since_micros: _Optional[int] = ..., begun_before_micros: _Optional[int] = ..., txn_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    below: _containers.RepeatedCompositeFieldContainer[Below]
+    def __init__(self, states: _Optional[_Iterable[_Union[_common_pb2.TxnState, str]]] = ..., label: _Optional[str] = ..., below_txn_id: _Optional[int] = ..., limit: _Optional[int] = ..., begun_by: _Optional[str] = ..., participant: _Optional[str] = ..., begun_since_micros: _Optional[int] = ..., begun_before_micros: _Optional[int] = ..., txn_ids: _Optional[_Iterable[int]] = ..., below: _Optional[_Iterable[_Union[Below, _Mapping]]] = ...) -> None: ...
+
+class Below(_message.Message):
+    __slots__ = ("group", "txn_id")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    txn_id: int
+    def __init__(self, group: _Optional[str] = ..., txn_id: _Optional[int] = ...) -> None: ...
 
 class ListTransactionsResponse(_message.Message):
-    __slots__ = ("txns", "more")
+    __slots__ = ("txns", "more", "next")
     TXNS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     txns: _containers.RepeatedCompositeFieldContainer[_common_pb2.TxnInfo]
     more: bool
-    def __init__(self, txns: _Optional[_Iterable[_Union[_common_pb2.TxnInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+    next: _containers.RepeatedCompositeFieldContainer[Below]
+    def __init__(self, txns: _Optional[_Iterable[_Union[_common_pb2.TxnInfo, _Mapping]]] = ..., more: _Optional[bool] = ..., next: _Optional[_Iterable[_Union[Below, _Mapping]]] = ...) -> None: ...

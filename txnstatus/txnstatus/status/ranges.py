@@ -7,6 +7,7 @@ all before it are full, and a full one stays full. On this rest the calls that c
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from google.protobuf.message import Message
 from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, status_group
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, PlacedElsewhere, TxnError, forgotten
-from txnstatus.limits import MAX_LISTED, MAX_OUTCOMES
+from txnstatus.limits import MAX_LISTED, MAX_OUTCOMES, check_count
 from txnstatus.process.background import Tasks
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as table_pb
@@ -260,21 +261,46 @@ class StatusRanges(AllRanges):
             )
 
     async def listed(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
-        """The highest ids first, MAX_LISTED at most; `more` says whether to ask again below the last one."""
+        """The newest first, MAX_LISTED at most; `more` says whether to ask again, with what `next` says.
+
+        Ids of two groups do not tell which transaction began first, so their lists are merged by the times of begins.
+        """
+        check_count(len(request.below), "groups of which ids are listed below one", MAX_LISTED)
         limit = min(request.limit or MAX_LISTED, MAX_LISTED)
+        below, groups = {each.group: each.txn_id for each in request.below}, list(self._state.ranges_of)
+        pages = await asyncio.gather(*(self._listed_in(group, limit, request, below.get(group)) for group in groups))
+        lists = [[(group, txn) for txn in page.txns] for group, page in zip(groups, pages, strict=True)]
+        merged = list(heapq.merge(*lists, key=lambda each: -each[1].begin_micros))
+        more = len(merged) > limit or any(page.more for page in pages)
+        taken = merged[:limit]
+        below |= {group: txn.txn_id for group, txn in taken}
+        response = status_pb.ListTransactionsResponse(txns=(txn for _, txn in taken), more=more)
+        for group in groups if more else ():
+            if group in below:
+                response.next.add(group=group, txn_id=below[group])
+        return response
+
+    async def _listed_in(
+        self, group: str, limit: int, wanted: status_pb.ListTransactionsRequest, below: int | None
+    ) -> status_pb.ListTransactionsResponse:
+        """A group's own, the highest ids first. `below`: only ids below it; None: all."""
         response = status_pb.ListTransactionsResponse()
-        for number in reversed(self._state.ranges):
+        if below == 0:  # which as a field of the request means all
+            return response
+        request = status_pb.ListTransactionsRequest()
+        request.CopyFrom(wanted)
+        request.ClearField("below")
+        request.below_txn_id = min(filter(None, (wanted.below_txn_id, below)), default=0)
+        for number in reversed(self._state.ranges_of.get(group, ())):
             if request.below_txn_id and number * self._state.range_span >= request.below_txn_id:
                 continue
-            part = status_pb.ListTransactionsRequest()
-            part.CopyFrom(request)
-            part.limit = limit - len(response.txns)
-            if not part.limit:
+            request.limit = limit - len(response.txns)
+            if not request.limit:
                 response.more = True
                 break
             method = "txnstatus.Admin/ListTransactions"
             try:
-                answer = await self._ask(number, method, part, status_pb.ListTransactionsResponse)
+                answer = await self._ask(number, method, request, status_pb.ListTransactionsResponse)
             except NotFound:
                 if self._state.range_was_dropped(number):
                     continue
