@@ -38,6 +38,7 @@ IN_THREADS = frozenset(
         "merge",
         "move_mark",
         "optimize",
+        "past",
         "postgres",
         "publication",
         "read",
