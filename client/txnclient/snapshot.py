@@ -22,6 +22,7 @@ from txnclient.showing import facts
 from txnclient.staying import Staying
 from txnstatus.errors import DataDamaged, IllegalState, InternalError, InvalidArgument, NotFound
 from txnstatus.lake import data_files
+from txnstatus.lake.file_lists import has_bare
 from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
+
+
+_READ_IT = "read it with to_arrow, to_batches, to_polars, to_pandas, to_duckdb, or read for Spark"
 
 
 class Snapshot(Staying):
@@ -224,16 +228,22 @@ class Snapshot(Staying):
         They stay while this snapshot or what is returned here is not garbage, unless the snapshot is closed: keep one
         of them until the last file is read.
 
-        Raises IllegalState for a table with row changes or deleted rows, which its files alone do not show; NotFound
-        for a table that there is not, or was not then; SnapshotTooOld when what was visible then is removed;
-        IllegalState once the snapshot is closed.
+        Raises IllegalState for a table with row changes or deleted rows, which its files alone do not show, or with
+        files that lack columns which the names of their directories tell; NotFound for a table that there is not, or
+        was not then; SnapshotTooOld when what was visible then is removed; IllegalState once the snapshot is closed.
         """
         found = self.table_files(table)
         if not found.are_the_table:
             raise IllegalState(
                 f"table {table} has {'deleted rows' if found.changes is None else 'row changes'} at {self.timestamp}: "
                 "its files alone are not the table",
-                hint="read it with to_arrow, to_batches, to_polars, to_pandas, to_duckdb, or read for Spark",
+                hint=_READ_IT,
+            )
+        if has_bare(found.files):
+            raise IllegalState(
+                f"files of table {table} do not have the columns {', '.join(found.schema.partition_by)}, which their "
+                "places tell",
+                hint=_READ_IT,
             )
         return replace(found, lease=self._leases[table][1])
 

@@ -238,6 +238,9 @@ def test_what_is_no_stream_is_refused(spark: SparkSession, client: Client, strea
         client.stream(spark.range(3), stream.write, source="x")
     with pytest.raises(InvalidArgument, match="source ''"):
         client.stream(spark.range(3), stream.write, source="")
+    remote = pytest.importorskip("pyspark.sql.connect.dataframe", reason="pyspark[connect]").DataFrame
+    with pytest.raises(InvalidArgument, match=r"a client of Spark Connect has the server call `fn`"):
+        client.stream(remote.__new__(remote), stream.write, source="x")
     with client.transaction() as txn:
         txn.mark(stream.source, 17, expected=None)
     stream.more(1)

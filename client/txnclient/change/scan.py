@@ -18,7 +18,7 @@ from txnclient.change.names import Relation
 from txnclient.change.plan import RowsChanged
 from txnclient.formats.file_statistics import known_by
 from txnclient.read.table_files import TableFiles
-from txnstatus.lake import data_files, dead_rows
+from txnstatus.lake import bare_files, data_files, dead_rows
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import is_near, located
@@ -221,8 +221,11 @@ class Scan:
             rows = parquet.read_row_group(task.group, read, use_threads=in_threads) if read else pa.table({})
         if read and rows.num_rows != info.num_rows:
             raise OSError(f"{task.path}: a row group has {rows.num_rows} rows, and its footer says {info.num_rows}")
-        # A file from before a column was added has nulls there.
-        found = [rows[name] if name in there else pa.nulls(info.num_rows, schema.field(name).type) for name in wanted]
+        file = self.there.files[task.number]
+        found = [
+            rows[name] if name in there else bare_files.column(file, schema.field(name), info.num_rows)
+            for name in wanted
+        ]
         return task.number, pa.Table.from_arrays(found, names=list(names)), task.offset
 
 

@@ -43,8 +43,9 @@ class Importing(Tables):
         current snapshot (needs `pyiceberg`; `txnstatus[import]` has both). All else is a directory of Parquet files, at
         whatever depth, without those that Spark takes for hidden; names as `month=1` tell values of columns.
 
-        Without `copy` the files become the table's as they lie there. They are never changed or removed: not when the
-        table is compacted, overwritten, cleaned or dropped. Whoever reads them by their old path goes on to do so. From
+        Without `copy` the files become the table's as they lie there; columns that directories tell must be those that
+        the table is partitioned by. They are never changed or removed: not when the table is compacted, overwritten,
+        cleaned or dropped. Whoever reads them by their old path goes on to do so. From
         then on nobody may change or remove them, and what is added to the directory is not the table's. Each footer is
         looked at; nothing is read beyond that, unless the table has a primary key. With `copy` the rows are read and
         written into files of the table.

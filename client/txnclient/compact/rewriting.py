@@ -10,7 +10,7 @@ from urllib.parse import quote
 from txnclient.formats import arrow
 from txnclient.formats.arrow import ROWS_PER_GROUP
 from txnstatus.errors import InternalError
-from txnstatus.lake import data_files
+from txnstatus.lake import bare_files, data_files
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import NOWHERE, Lineage, Segment
@@ -170,18 +170,19 @@ class _Source:
                 for batch in parquet.iter_batches(at_once, row_groups=[group], use_threads=in_threads):
                     end = start + batch.num_rows
                     self._row_bytes = max(self._row_bytes, batch.nbytes / max(batch.num_rows, 1))
-                    yield start, end, self._fitted(pa.Table.from_batches([_alive(batch, gone, start)]))
+                    yield start, end, self._fitted(pa.Table.from_batches([_alive(batch, gone, start)]), file)
                     start = end
             if start != file.rows:
                 raise data_files.damaged(file, f"it has {start} rows, and was written with {file.rows}")
 
-    def _fitted(self, rows: pa.Table) -> pa.Table:
-        """Rows in the table's columns: of a file from before a column was added, with nulls there."""
+    def _fitted(self, rows: pa.Table, file: DataFile) -> pa.Table:
+        """Rows of the file in the table's columns."""
         import pyarrow as pa
 
         there = set(rows.column_names)
         columns = [
-            rows[field.name] if field.name in there else pa.nulls(rows.num_rows, field.type) for field in self._target
+            rows[field.name] if field.name in there else bare_files.column(file, field, rows.num_rows)
+            for field in self._target
         ]
         return pa.Table.from_arrays(columns, names=self._target.names).cast(self._target)
 

@@ -5,15 +5,17 @@ Nothing of this service removes or changes such a file: what is removed is direc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from txnclient.formats import file_statistics, schemas
 from txnclient.incoming.source import Source, SourceFile
+from txnstatus import partitions
 from txnstatus.errors import AlreadyExists, InvalidArgument
-from txnstatus.lake import data_files, locations, parallel
+from txnstatus.lake import bare_files, data_files, locations, parallel
+from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.locations import Location
-from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.manifest import ColumnRange, DataFile
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -65,9 +67,12 @@ def described(source: Source, schema: Schema, table: str) -> list[DataFile]:
             f"{column.stored!r} in files",
             hint=_COPY,
         )
-    if told := next((list(file.values) for file in source.files if file.values), None):
+    if source.files and (told := list(source.files[0].values)) and set(told) != set(schema.partition_by):
+        split_by = f"partitioned by {', '.join(schema.partition_by)}" if schema.partition_by else "not partitioned"
         raise InvalidArgument(
-            f"the files of {source.root} have no {', '.join(map(repr, told))}: only their places tell it", hint=_COPY
+            f"the files of {source.root} have no {', '.join(map(repr, told))}: only their places tell it, and "
+            f"table {table} is {split_by}",
+            hint=_COPY,
         )
     return [each for each in parallel.each(lambda file: _described(file, schema, table), source.files, READERS) if each]
 
@@ -88,23 +93,51 @@ def _described(file: SourceFile, schema: Schema, table: str) -> DataFile | None:
         written = data_files.written(file.uri)
         footer = written.footer
         arrow = footer.schema.to_arrow_schema()
-        schema.require_same_columns(schemas.to_columns(arrow), table)
+        told = [column for column in schema.columns if column.name in file.values]
+        schema.require_same_columns([*schemas.to_columns(arrow), *told], table)
+        values = _values(file, schema)
     except InvalidArgument as error:
         raise InvalidArgument(f"{what}: {error.message}", hint=error.hint or _COPY) from error
     except (OSError, pa.ArrowException) as error:
         raise InvalidArgument(f"{what}: {error}") from error
-    for fault in _faults(footer, arrow, schema):
+    for fault in _faults(footer, arrow, schema, file.values):
         raise InvalidArgument(f"{what}: {fault}", hint=_COPY)
     if not footer.num_rows:
         return None
-    columns = file_statistics.ranges(footer, schema)
+    partition, known = partitions.name_of(values), file_statistics.ranges(footer, schema) | _ranges(values)
     return DataFile(
-        file.uri, footer.num_rows, written.bytes, columns=columns, ending=written.ending, crc32=written.crc32
+        file.uri, footer.num_rows, written.bytes, partition, known, written.ending, written.crc32, bare=bool(values)
     )
 
 
-def _faults(footer: pq.FileMetaData, arrow: pa.Schema, schema: Schema) -> Iterator[str]:
-    """What is in the way of one of the readers."""
+def _values(file: SourceFile, schema: Schema) -> dict[str, Any]:
+    """What the place of the file tells, of the table's types and in the order of its partitions.
+
+    Raises InvalidArgument, also for what the name of a partition would not tell whole.
+    """
+    import pyarrow as pa
+
+    fields, found = to_arrow(schema), dict[str, Any]()
+    for name in schema.partition_by if file.values else ():
+        text, field = file.values[name], fields.field(name)
+        if text is None and not field.nullable:
+            raise InvalidArgument(f"column {name!r} is NOT NULL, and the file's place tells a null")
+        try:
+            found[name] = None if text is None else bare_files.scalar(text, field.type).as_py()
+        except pa.ArrowException as error:
+            raise InvalidArgument(f"its place tells {text!r} of column {name!r}: {error}") from error
+        if partitions.SHORTENED in partitions.value_name(found[name]):
+            raise InvalidArgument(f"its place tells a text of {len(found[name])} characters of column {name!r}")
+    return found
+
+
+def _ranges(values: Mapping[str, Any]) -> dict[str, ColumnRange]:
+    bounds = {name: file_statistics.text_of_bound(value) for name, value in values.items()}
+    return {name: ColumnRange(text, text, 0) for name, text in bounds.items() if text is not None}
+
+
+def _faults(footer: pq.FileMetaData, arrow: pa.Schema, schema: Schema, told: Collection[str]) -> Iterator[str]:
+    """What is in the way of one of the readers. `told`: columns that the file's place tells."""
     if any(key in (footer.metadata or {}) for key in _LEGACY):
         yield "Spark has written its days and times in the calendar of before 1582 (legacy mode)"
     for field in arrow:
@@ -112,7 +145,8 @@ def _faults(footer: pq.FileMetaData, arrow: pa.Schema, schema: Schema) -> Iterat
             yield f"column {field.name!r} is stored as {odd}, which not every reader takes for {field.type}"
     if column := file_statistics.null_in(footer, schema):
         yield f"column {column!r} is NOT NULL, and the data has a null in it"
-    unsure = {column.name for column in schema.columns if not column.nullable} - _surely_without_nulls(footer)
+    required = {column.name for column in schema.columns if not column.nullable and column.name not in told}
+    unsure = required - _surely_without_nulls(footer)
     if unsure:
         yield f"column {min(unsure)!r} is NOT NULL, and the file's statistics do not say that there is no null in it"
 

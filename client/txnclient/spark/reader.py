@@ -6,15 +6,17 @@ import functools
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pyspark.sql import functions
 
 from txnclient.formats import schemas
-from txnclient.spark import alive_rows, listed
+from txnclient.spark import alive_rows, bare_rows, listed
 from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.file_lists import by_bareness
 from txnstatus.lake.manifest import DataFile
 from txnstatus.names import quoted
 from txnstatus.schema import Schema
@@ -41,9 +43,7 @@ def read_files(
 
     The files' ends are looked at here, their pages by the tasks. Raises DataDamaged, FileNotFoundError.
     """
-    whole, others = alive.by_dead_rows(files, dead)
-    parts = [_scan(spark, whole, schema)] if whole else []
-    parts += [_alive(spark, others, schema, dead)] if others else []
+    parts = list(_parts(spark, files, schema, dead))
     if not parts:
         return spark.createDataFrame([], schemas.ddl(schema))
     # A projection: INSERT INTO a view of the bare scan would append files behind the transactions' back.
@@ -54,20 +54,35 @@ def read_places(
     spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows
 ) -> tuple[DataFrame, dict[str, str]]:
     """As `read_files`, with the columns FILE and ROW of `alive_rows`; and the files by what Spark calls them there."""
-    whole, others = alive.by_dead_rows(files, dead)
-    parts = [alive_rows.placed(_scan(spark, whole, schema))] if whole else []
-    parts += [_alive(spark, others, schema, dead)] if others else []
+    parts = list(_parts(spark, files, schema, dead, places=True))
     if not parts:
         places = f"{alive_rows.FILE} string, {alive_rows.ROW} bigint"
         return spark.createDataFrame([], f"{schemas.ddl(schema)}, {places}"), {}
     frame = _together(parts, schema, alive_rows.FILE, alive_rows.ROW)
+    whole, others = alive.by_dead_rows(files, dead)
     names = alive_rows.called(frame, [file.path for file in (*whole, *others)])
     return frame, {name: uri for uri, name in names.items()}
 
 
-def _alive(spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows) -> DataFrame:
-    scan = alive_rows.placed(_scan(spark, files, schema))
-    return alive_rows.alive(scan, {file.path: dead[file.path] for file in files})
+def _parts(
+    spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows, *, places: bool = False
+) -> Iterator[DataFrame]:
+    """Rows of the files that are alive, by as many scans as there are kinds of files; perhaps with their places."""
+    whole, others = alive.by_dead_rows(files, dead)
+    for some in by_bareness(whole):
+        yield _rows(spark, some, schema, places=places)
+    for some in by_bareness(others):
+        gone = {file.path: dead[file.path] for file in some}
+        yield alive_rows.alive(_rows(spark, some, schema, places=True), gone)
+
+
+def _rows(spark: SparkSession, files: Sequence[DataFile], schema: Schema, *, places: bool) -> DataFrame:
+    """All rows of files that are all bare, or none of them."""
+    if files[0].bare:
+        there = replace(schema, columns=tuple(each for each in schema.columns if each.name not in schema.partition_by))
+        return bare_rows.filled(alive_rows.placed(_scan(spark, files, there)), files, schema)
+    scan = _scan(spark, files, schema)
+    return alive_rows.placed(scan) if places else scan
 
 
 def _together(parts: Sequence[DataFrame], schema: Schema, *more: str) -> DataFrame:

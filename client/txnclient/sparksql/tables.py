@@ -28,7 +28,7 @@ from txnclient.sparksql.seen import Seen
 from txnclient.sparksql.writes import Writes
 from txnclient.transaction.blocks import Block, Catalog
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
-from txnstatus.lake import data_files
+from txnstatus.lake import bare_files, data_files
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.file_lists import bytes_of, rows_of
 from txnstatus.lake.manifest import DataFile
@@ -205,7 +205,7 @@ class Tables:
         with self._kept(request).seen.explained(request["table"]):
             data_files.check(needed)
         answer: Request = {
-            "files": [_file(each, there.dead) for each in needed],
+            "files": [_file(each, there) for each in needed],
             "skipped": len(there.files) - len(needed),
             "dead": there.dead_in(needed),
         }
@@ -310,8 +310,11 @@ def _laid_out(found: TableFiles) -> tuple[pa.Table | None, DeadRows]:
     return there.loose, there.files.dead
 
 
-def _file(file: DataFile, dead: DeadRows) -> Request:
+def _file(file: DataFile, there: _There) -> Request:
     told: Request = {"path": file.path, "bytes": file.bytes}
-    if positions := dead.get(file.path):
+    if positions := there.dead.get(file.path):
         told["dead"] = base64.b64encode(positions.serialize()).decode()
+    if file.bare:
+        values = bare_files.texts(file)
+        told["values"] = [values[column] for column in there.schema.partition_by]
     return told

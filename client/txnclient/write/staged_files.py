@@ -102,4 +102,4 @@ def _with_nulls(system: fs.FileSystem, path: str, schema: Schema) -> str:
 
 
 def _identity(file: DataFile) -> tuple[object, ...]:
-    return file.rows, file.bytes, file.partition, file.ending, file.crc32
+    return file.rows, file.bytes, file.partition, file.ending, file.crc32, file.bare

@@ -18,7 +18,7 @@ from txnclient import Client
 from txnclient.sparksql import attach, bridge, detach, last_commit
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import free_ports
-from txnstatus.errors import AlreadyExists, Conflict, IllegalState, NotFound, Unavailable
+from txnstatus.errors import AlreadyExists, Conflict, IllegalState, InvalidArgument, NotFound, Unavailable
 from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
@@ -118,6 +118,13 @@ def test_a_client_attaches_a_catalog_of_its_own(remote: SparkSession, client: Cl
     attach(remote, client, name="far")
     assert remote.table(f"far.{table}").count() == 4
     detach(remote, name="far")
+
+
+def test_a_stream_of_a_session_of_connect_is_refused(remote: SparkSession, client: Client, tmp_path: Path) -> None:
+    rows = remote.readStream.schema("id bigint").parquet(str(tmp_path))
+    with pytest.raises(InvalidArgument, match="Spark Connect") as refused:
+        client.stream(rows, lambda txn, batch, number: None, source="remote")
+    assert refused.value.hint == "run the stream in a driver of its own, as spark-submit does"
 
 
 def test_what_a_session_of_connect_cannot_have_is_named(

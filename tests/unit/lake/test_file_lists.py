@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
 import pytest
 
-from txnstatus.lake import manifest
-from txnstatus.lake.file_lists import Files, bytes_of, rows_of, sizes_of
+from txnstatus.lake import bare_files, manifest
+from txnstatus.lake.file_lists import Files, by_bareness, bytes_of, has_bare, rows_of, sizes_of
 from txnstatus.lake.manifest import ColumnRange, DataFile
 
 
@@ -78,3 +79,22 @@ def test_partitions_that_are_all_of_a_manifest_are_no_other_list(both: tuple[Fil
     assert manifest.named(ref, listed) is listed
     ref = manifest.pb.ManifestRef(path="x", partitions=["m=1"])
     assert list(manifest.named(ref, listed)) == both[1][1:5:2]
+
+
+def test_manifests_say_which_files_are_bare(tmp_path: Path) -> None:
+    bare = DataFile("file:///lake/a%20b/x.parquet", 1, 10, "m=7/t=a~2Fb", bare=True)
+    null, full = DataFile("file:///lake/y.parquet", 2, 20, "m=__null__/t=__empty__", bare=True), files_of("", 1)[0]
+    for number, files in enumerate(([bare, full, null], [full])):
+        directory = (tmp_path / "t" / f"delta_{number}_abcdefgh").as_uri()
+        ref = manifest.write(directory, files, table_id="3.0", txn_id=1, write_id="abcdefgh")
+        listed = manifest.whole(ref)
+        assert list(listed) == files == [listed[each] for each in range(len(files))]
+        version = json.loads(Path(ref.path.removeprefix("file://")).read_bytes().split(b"\n")[0])["version"]
+        assert version == (5 if number == 0 else 4), "releases that know of no bare files refuse those manifests alone"
+        assert has_bare(Files([listed])) == (number == 0)
+    assert by_bareness([bare, full, null]) == [[full], [bare, null]]
+    assert by_bareness([full]) == [[full]]
+    assert by_bareness([]) == []
+    assert bare_files.texts(bare) == {"m": "7", "t": "a/b"}
+    assert bare_files.texts(null) == {"m": None, "t": ""}
+    assert bare_files.texts(full) == {}

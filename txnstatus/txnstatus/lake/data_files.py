@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txnstatus.errors import DataDamaged
-from txnstatus.lake import page_headers, parallel
+from txnstatus.lake import bare_files, page_headers, parallel
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.parallel import READERS
 from txnstatus.lake.storage import file_system, is_near, located, read_file
@@ -251,10 +251,18 @@ def _dataset(
     )
     by_path = {located(file.path)[1]: file for file in files}
     fragments = [
-        parquet.make_fragment(path, system, partition_expression=known and known(file))
+        parquet.make_fragment(path, system, partition_expression=_told(file, schema, known))
         for path, file in by_path.items()
     ]
     return ds.FileSystemDataset(fragments, schema, parquet, system), by_path
+
+
+def _told(file: DataFile, schema: pa.Schema, known: Callable[[DataFile], pc.Expression] | None) -> pc.Expression | None:
+    """What holds for all rows of the file: a column that it does not have gets the value which that tells."""
+    there = bare_files.expression(file, schema)
+    if known is None:
+        return there
+    return known(file) if there is None else there & known(file)
 
 
 def _needed(dataset: ds.Dataset, by_path: Mapping[str, DataFile], where: pc.Expression | None) -> list[DataFile]:

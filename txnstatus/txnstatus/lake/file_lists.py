@@ -61,3 +61,18 @@ def bytes_of(files: Sequence[DataFile]) -> int:
     if isinstance(files, Files):
         return sum(map(bytes_of, files.parts))
     return sum(files.sizes) if isinstance(files, Listed) else sum(file.bytes for file in files)
+
+
+def by_bareness(files: Sequence[DataFile]) -> list[Sequence[DataFile]]:
+    """The files that are not bare, and those that are: see txnstatus.lake.bare_files. Of each there are some."""
+    if not has_bare(files):
+        return [files] if files else []
+    groups = ([file for file in files if file.bare is bare] for bare in (False, True))
+    return [group for group in groups if group]
+
+
+def has_bare(files: Sequence[DataFile]) -> bool:
+    """Whether one of them is bare: see txnstatus.lake.bare_files."""
+    if isinstance(files, Files):
+        return any(map(has_bare, files.parts))
+    return files.has_bare if isinstance(files, Listed) else any(file.bare for file in files)

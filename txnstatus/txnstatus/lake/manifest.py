@@ -14,7 +14,7 @@ from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from sys import intern
 from typing import Any, NamedTuple, overload
 
@@ -25,6 +25,8 @@ from txnstatus.proto import table_pb2 as pb
 from txnstatus.values import value
 
 VERSION = 4
+VERSION_WITH_BARE_FILES = 5
+"""The version of manifests that have bare files: who does not know of these is not to take them for whole."""
 FILE_NAME = "_manifest.json"
 HERE = "./"
 """What a path begins with, in a manifest, that goes on from the manifest's directory; others are URIs."""
@@ -53,6 +55,8 @@ class DataFile:
     ending: int = 0
     """Bytes at the file's end that `crc32` is of, up to all (see txnstatus.lake.data_files)."""
     crc32: int = 0
+    bare: bool = False
+    """Whether the columns that the table is partitioned by are not in it: see txnstatus.lake.bare_files."""
 
 
 def write(
@@ -75,8 +79,11 @@ def put(directory: str, files: Sequence[DataFile], *, table_id: str, txn_id: int
     columns = list(dict.fromkeys(name for file in files for name in file.columns))
     listed: dict[str, list[Any]] = {name: [getattr(file, name) for file in files] for name in _OF_FILES}
     listed["path"] = [_spelt(path, directory) for path in listed["path"]]
+    bare = any(file.bare for file in files)
+    if bare:
+        listed["bare"] = [int(file.bare) for file in files]
     document = {
-        "version": VERSION,
+        "version": VERSION_WITH_BARE_FILES if bare else VERSION,
         "table_id": table_id,
         "txn_id": txn_id,
         "write_id": write_id,
@@ -118,8 +125,11 @@ def whole(ref: pb.ManifestRef) -> Listed:
     """
     first, _, ranges = _content(ref).partition(b"\n")
     document = json.loads(first)
-    if document["version"] != VERSION:
-        raise InternalError(f"manifest {ref.path} is of version {document['version']}; this release reads {VERSION}")
+    if document["version"] not in (VERSION, VERSION_WITH_BARE_FILES):
+        raise InternalError(
+            f"manifest {ref.path} is of version {document['version']}; this release reads {VERSION} and "
+            f"{VERSION_WITH_BARE_FILES}"
+        )
     columns = list(map(intern, document["columns"]))
     return Listed(document["files"], _Ranges(ref, columns, ranges if len(ranges) <= SMALL_BYTES else None))
 
@@ -186,7 +196,18 @@ class MadeFiles(Sequence[DataFile]):
 class Listed(MadeFiles):
     """The files of a manifest, as columns of values."""
 
-    __slots__ = ("_crcs", "_directory", "_endings", "_ends", "_names", "_ranges", "partitions", "rows", "sizes")
+    __slots__ = (
+        "_bare",
+        "_crcs",
+        "_directory",
+        "_endings",
+        "_ends",
+        "_names",
+        "_ranges",
+        "partitions",
+        "rows",
+        "sizes",
+    )
 
     def __init__(self, listed: Mapping[str, Sequence[Any]], ranges: _Ranges) -> None:
         self._directory, self._ranges = ranges.directory, ranges
@@ -195,13 +216,16 @@ class Listed(MadeFiles):
         self.rows, self.sizes = array("Q", listed["rows"]), array("Q", listed["bytes"])
         self._endings, self._crcs = array("Q", listed["ending"]), array("Q", listed["crc32"])
         self.partitions = list(map(intern, listed["partition"]))
+        self._bare = bytes(listed.get("bare", ()))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[DataFile]:
         columns = (_Columns(self._ranges, number) for number in range(len(self)))
-        return map(DataFile, self.paths, self.rows, self.sizes, self.partitions, columns, self._endings, self._crcs)
+        bare = map(bool, self._bare) if self._bare else repeat(False)
+        listed = self.paths, self.rows, self.sizes, self.partitions, columns, self._endings, self._crcs
+        return map(DataFile, *listed, bare)
 
     def file(self, number: int) -> DataFile:
         return DataFile(
@@ -212,7 +236,12 @@ class Listed(MadeFiles):
             _Columns(self._ranges, number),
             self._endings[number],
             self._crcs[number],
+            bool(self._bare) and bool(self._bare[number]),
         )
+
+    @property
+    def has_bare(self) -> bool:
+        return any(self._bare)
 
     @property
     def paths(self) -> Iterator[str]:

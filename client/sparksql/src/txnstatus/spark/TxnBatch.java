@@ -12,6 +12,7 @@ import java.util.stream.Collectors;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -19,6 +20,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Map$;
 import scala.reflect.ClassTag$;
 
@@ -71,7 +73,8 @@ final class TxnBatch implements Batch {
     List<PartitionedFile> pieces = new ArrayList<>();
     for (JsonNode file : told.get("files")) {
       long length = file.get("bytes").asLong();
-      for (long at = 0; at < length; at += most) pieces.add(piece(file.get("path").asText(), at, Math.min(most, length - at), length));
+      InternalRow values = values(file);
+      for (long at = 0; at < length; at += most) pieces.add(piece(file, values, at, Math.min(most, length - at), length));
     }
     pieces.sort(Comparator.comparingLong(PartitionedFile::length).reversed());
     List<InputPartition> found = packed(pieces, Math.max(1, total / most), conf.filesMaxPartitionBytes(), open);
@@ -87,8 +90,18 @@ final class TxnBatch implements Batch {
     return found;
   }
 
-  private static PartitionedFile piece(String uri, long start, long length, long size) {
-    return new PartitionedFile(InternalRow.empty(), SparkPath.fromUrlString(uri), start, length, new String[0], 0L, size, Map$.MODULE$.empty());
+  private static PartitionedFile piece(JsonNode file, InternalRow values, long start, long length, long size) {
+    SparkPath path = SparkPath.fromUrlString(file.get("path").asText());
+    return new PartitionedFile(values, path, start, length, new String[0], 0L, size, Map$.MODULE$.empty());
+  }
+
+  /** Of the columns that the table is partitioned by, where the file does not have them; else none. */
+  private InternalRow values(JsonNode file) {
+    if (!file.hasNonNull("values")) return InternalRow.empty();
+    StructType split = scan.table.splitBy();
+    Object[] found = new Object[split.size()];
+    for (int i = 0; i < found.length; i++) found[i] = PartitionNames.valueOf(file.get("values").get(i), split.apply(i).dataType());
+    return new GenericInternalRow(found);
   }
 
   /**

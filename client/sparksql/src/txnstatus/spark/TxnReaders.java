@@ -24,6 +24,8 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetPartitionReaderFactory;
+import org.apache.spark.sql.execution.vectorized.ColumnVectorUtils;
+import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -35,7 +37,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /** Readers of tasks: Spark's own of each file, without the rows that are deleted, and with the places that are asked for. */
 final class TxnReaders implements PartitionReaderFactory {
   private final ParquetPartitionReaderFactory parquet;
-  private final StructType read, wanted;
+  private final StructType read, wanted, splitBy;
   private final Numbered numbered;
   private final SoughtRows.Condition sought;
 
@@ -49,13 +51,16 @@ final class TxnReaders implements PartitionReaderFactory {
   }
 
   /**
-   * What `parquet` reads is `read`: the columns that are wanted, in their order, and perhaps the row index behind them. `sought`: for
-   * what rows of batches are looked at; null: there is nothing.
+   * What `parquet` reads is `read`: the columns that are wanted, in their order, and perhaps the row index behind them. `splitBy`: the
+   * columns of which a file that does not have them comes with values. `sought`: for what rows of batches are looked at; null: there
+   * is nothing.
    */
-  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted, Numbered numbered, SoughtRows.Condition sought) {
+  TxnReaders(ParquetPartitionReaderFactory parquet, StructType read, StructType wanted, StructType splitBy, Numbered numbered,
+      SoughtRows.Condition sought) {
     this.parquet = parquet;
     this.read = read;
     this.wanted = wanted;
+    this.splitBy = splitBy;
     this.numbered = numbered;
     this.sought = sought;
   }
@@ -76,6 +81,11 @@ final class TxnReaders implements PartitionReaderFactory {
   private int source(StructField field) {
     if (field.name().equals(TxnTable.PLACE)) return read.size();
     return read.getFieldIndex(field.name()).isDefined() ? read.fieldIndex(field.name()) : read.size() + 1;
+  }
+
+  /** The place of a wanted column among the values that the file comes with; less than 0: the file has it itself. */
+  private int value(StructField field, PartitionedFile file) {
+    return file.partitionValues().numFields() > 0 && splitBy.getFieldIndex(field.name()).isDefined() ? splitBy.fieldIndex(field.name()) : -1;
   }
 
   /** What a task reads of its files, one after the other. */
@@ -195,10 +205,17 @@ final class TxnReaders implements PartitionReaderFactory {
     }
 
     private ColumnVector column(StructField field, ColumnarBatch found, ColumnVector numbers, int count) {
-      int from = source(field);
+      int value = value(field, file), from = source(field);
+      if (value >= 0) return constant(field, value, count);
       if (from < read.size()) return found.column(from);
       if (from == read.size()) return new Numbers(first, numbers);
       return Metadata.vector((StructType) field.dataType(), file, numbers, count);
+    }
+
+    private ColumnVector constant(StructField field, int value, int count) {
+      ConstantColumnVector found = new ConstantColumnVector(count, field.dataType());
+      ColumnVectorUtils.populate(found, file.partitionValues(), value);
+      return found;
     }
 
     /** Null: all. */
@@ -221,8 +238,11 @@ final class TxnReaders implements PartitionReaderFactory {
     }
   }
 
+  /** A row's place, and its file's metadata: behind these are the values that its file comes with. */
+  private static final int BEHIND = 2;
+
   private final class Rows extends Files<InternalRow> {
-    private final UnsafeProjection projection = UnsafeProjection.create(CollectionConverters.asScala(sources()).toSeq());
+    private UnsafeProjection whole, bare, projection;
     private final StructField metadata = metadata();
     private final boolean hasPlace = wanted.getFieldIndex(TxnTable.PLACE).isDefined();
     private GenericInternalRow behind, parts;
@@ -230,10 +250,14 @@ final class TxnReaders implements PartitionReaderFactory {
 
     Rows(TxnBatch.Files partition) { super(partition); }
 
-    private List<Expression> sources() {
+    /** What makes of a row of the file, and of what is behind it, the row that is wanted. */
+    private UnsafeProjection projection(PartitionedFile file) {
       List<Expression> found = new ArrayList<>();
-      for (StructField field : wanted.fields()) found.add(new BoundReference(source(field), field.dataType(), field.nullable()));
-      return found;
+      for (StructField field : wanted.fields()) {
+        int value = value(field, file), from = value < 0 ? source(field) : read.size() + BEHIND + value;
+        found.add(new BoundReference(from, field.dataType(), field.nullable()));
+      }
+      return UnsafeProjection.create(CollectionConverters.asScala(found).toSeq());
     }
 
     /** Null: it is not wanted. */
@@ -244,7 +268,14 @@ final class TxnReaders implements PartitionReaderFactory {
 
     @Override PartitionReader<InternalRow> open(PartitionedFile file) {
       parts = metadata == null ? null : Metadata.row((StructType) metadata.dataType(), file);
-      behind = new GenericInternalRow(new Object[] {first, parts});
+      InternalRow values = file.partitionValues();
+      Object[] all = new Object[BEHIND + values.numFields()];
+      all[0] = first;
+      all[1] = parts;
+      for (int i = 0; i < values.numFields(); i++) all[BEHIND + i] = values.get(i, splitBy.apply(i).dataType());
+      behind = new GenericInternalRow(all);
+      if (values.numFields() > 0) projection = bare == null ? bare = projection(file) : bare;
+      else projection = whole == null ? whole = projection(file) : whole;
       return parquet.buildReader(file);
     }
 

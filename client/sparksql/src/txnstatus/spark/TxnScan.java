@@ -234,6 +234,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
       boolean isCounted = isNumbered && Arrays.stream(skipping).allMatch(IsNotNull.class::isInstance);
       if (isNumbered && !isCounted) read = read.add(ROW_INDEX, DataTypes.LongType, true);
       readers = new TxnReaders(parquet(read, isCounted ? new Filter[0] : skipping), read, wanted,
+          table.splitBy(),
           isCounted ? Numbered.BY_COUNT : isNumbered ? Numbered.BY_READER : Numbered.NOT, sought);
     }
     return readers;
@@ -254,7 +255,7 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
   }
 
   private ParquetPartitionReaderFactory parquet(StructType wanted, Filter[] skipping) {
-    StructType read = table.inFiles.of(wanted);
+    StructType read = table.inFiles.of(readable(wanted));
     SQLConf conf = planner.sessionState().conf();
     // Whatever the session says, no date is another one.
     scala.collection.immutable.Map<String, String> options = new scala.collection.immutable.Map.Map1<>("datetimeRebaseMode", "CORRECTED");
@@ -263,6 +264,14 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
     StructType all = table.inFiles.of(table.rows).add(ROW_INDEX, DataTypes.LongType, true);
     return new ParquetPartitionReaderFactory(conf, new TaskSettings(hadoop), all, read, new StructType(), table.inFiles.of(skipping),
         Option.empty(), new ParquetOptions(options, conf));
+  }
+
+  /** The same columns, where those that the table is partitioned by may be missing in files, whatever the table says of nulls. */
+  private StructType readable(StructType wanted) {
+    List<String> split = table.partitionBy();
+    StructType found = new StructType();
+    for (StructField each : wanted.fields()) found = found.add(each.name(), each.dataType(), each.nullable() || split.contains(each.name()), each.metadata());
+    return found;
   }
 
   /** What Spark's own scan of Parquet sets before it makes such a factory. */

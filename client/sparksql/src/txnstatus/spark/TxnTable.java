@@ -96,6 +96,13 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     return StreamSupport.stream(told.get("partition_by").spliterator(), false).map(JsonNode::asText).toList();
   }
 
+  /** The columns that it is partitioned by. */
+  StructType splitBy() {
+    StructType found = new StructType();
+    for (String each : partitionBy()) found = found.add(rows.apply(each));
+    return found;
+  }
+
   @Override public Transform[] partitioning() {
     return partitionBy().stream().map(each -> Expressions.identity("`" + each.replace("`", "``") + "`")).toArray(Transform[]::new);
   }
