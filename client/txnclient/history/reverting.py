@@ -108,7 +108,7 @@ class RowsBack:
     """What makes of a table with a primary key what it was."""
 
     rows: pa.Table
-    """Rows that are to be there as they were."""
+    """Rows that are to be there as they were, in the columns of then that there are still."""
     gone: pa.Table
     """Keys of rows that were not there."""
     keys: pa.Table
@@ -116,19 +116,30 @@ class RowsBack:
 
 
 def by_key(table: str, old: Snapshot, new: Snapshot, schema: Schema) -> RowsBack | None:
-    """What takes back what became of the rows after the first and up to the second snapshot; None: nothing has."""
+    """What takes back what became of the rows after the first and up to the second snapshot; None: nothing has.
+
+    `schema`: the table's of now, by whose names the rows are.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     with old.explained(table), new.explained(table):
-        changed = new.changes_since(old, table).to_arrow()
+        changes = new.changes_since(old, table)
+        changed = changes.to_arrow()
     names, kinds = list(schema.primary_key), changed[diff.CHANGE_KIND]
     back = changed.filter(pc.is_in(kinds, value_set=pa.array([diff.DELETE, diff.UPDATE_BEFORE])))
     back = back.drop_columns([diff.CHANGE_KIND])
     came = changed.filter(pc.equal(kinds, diff.INSERT)).select(names)
     gone = came.filter(pc.invert(pc.is_in(encode_keys(came, schema), value_set=encode_keys(back, schema))))
     keys = pa.concat_tables([back.select(names), gone])
-    return RowsBack(back, gone, keys) if keys.num_rows else None
+    return RowsBack(_called_now(back, changes.schema, schema), gone, keys) if keys.num_rows else None
+
+
+def _called_now(rows: pa.Table, then: Schema, now: Schema) -> pa.Table:
+    """The rows in the columns of then that are still there, as these are called now."""
+    names = now.names_of_now
+    kept = [column for column in then.columns if column.in_files in names]
+    return rows.select([column.name for column in kept]).rename_columns([names[column.in_files] for column in kept])
 
 
 def changed_since(table: str, found: RowsBack, old: Snapshot, new: Snapshot, schema: Schema) -> pa.Table:

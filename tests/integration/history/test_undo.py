@@ -146,6 +146,34 @@ def test_compactions_in_between_are_no_obstacle(client: Client, new_table: NewTa
     assert ids(client, table) == [2, 3, 5, 6]
 
 
+@pytest.mark.parametrize("key", [(), ("id",)], ids=["without a key", "with a key"])
+def test_rows_come_back_in_the_columns_that_there_are(
+    client: Client, new_table: NewTable, key: tuple[str, ...]
+) -> None:
+    """Whatever these are called by now; also what an undo and a restore of before have brought back."""
+    table = new_table("id bigint NOT NULL, a int, b int, c string", primary_key=key)
+
+    def there() -> list[dict[str, object]]:
+        return client.snapshot().to_arrow(table).sort_by("id").to_pylist()
+
+    first = {"id": [1, 2], "a": pa.array([1, 2], pa.int32()), "b": pa.array([10, 20], pa.int32()), "c": ["x", "y"]}
+    client.write(pa.table(first), table)
+    clean = client.delete_where(table, "id = 1")
+    change = client.update_where(table, {"a": "5", "c": "'z'"}, "id = 2")
+    client.alter_table(table, rename={"a": "swap"}, drop=["c"], widen={"b": "bigint"})
+    client.alter_table(table, rename={"b": "a"})
+    client.alter_table(table, rename={"swap": "b"}, add="c int")
+    assert there() == [{"id": 2, "b": 5, "a": 20, "c": None}]
+    undone = client.undo(clean.txn_id)
+    client.undo(change.txn_id)
+    assert there() == [{"id": 1, "b": 1, "a": 10, "c": None}, {"id": 2, "b": 2, "a": 20, "c": None}]
+    client.alter_table(table, rename={"a": "d"})
+    client.restore(change.commit_timestamp, [table])
+    assert there() == [{"id": 2, "b": 5, "d": 20, "c": None}]
+    with pytest.raises(Conflict):
+        client.undo(undone.txn_id)
+
+
 def test_no_data_is_read_or_written_without_a_key(client: Client, new_table: NewTable) -> None:
     """Files of an undo are further names of those that were there."""
     table = new_table()
