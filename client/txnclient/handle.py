@@ -70,6 +70,8 @@ class Handle:
         """Ids of savepoints that participants may have, and to which nobody goes back."""
         self.unanswered: dict[str, Unanswered] = {}
         """Writes that have begun or failed, by their ids: what was sent of them may still come."""
+        self.failed_rollbacks: list[str] = []
+        """Ids of rollbacks to savepoints that failed: they may still come, too."""
         self.first_writes: dict[str, tuple[str, OpenWriteResponse]] = {}
         """Writes that the begin has opened and nobody has used, by table: ids, with what opening them answers."""
         self.last_writes: list[AddFilesRequest] = []

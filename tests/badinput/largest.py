@@ -32,7 +32,7 @@ from txnstatus.limits import (
     MAX_SAVEPOINT_TABLES,
     MAX_STATES,
     MAX_TXN_SAVEPOINTS,
-    MAX_VOID_WRITES,
+    MAX_VOID,
 )
 from txnstatus.proto import common_pb2, participant_pb2, table_pb2, txn_status_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -190,7 +190,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "SetSavepointRequest.released": (MAX_TXN_SAVEPOINTS, _write_ids),
     "RollbackToRequest.table_ids": (MAX_OPS_PER_CALL, _table_ids),
     "RollbackToRequest.held_by": (MAX_OPS_PER_CALL, _table_ids),
-    "RollbackToRequest.void_writes": (MAX_VOID_WRITES, _write_ids),
+    "RollbackToRequest.void": (MAX_VOID, _write_ids),
     "GetOutcomesRequest.txn_ids": (MAX_OUTCOMES, _ids),
     "KeyClaim.keys": (MAX_CLAIMED_KEYS, _keys),
     "KeyRange.partitions": (1, _partitions),

@@ -300,7 +300,7 @@ class _Values:
             "rollback_id": lambda: uuid.uuid4().hex,
             "table_ids": table_ids,
             "held_by": table_ids,
-            "void_writes": lambda: [uuid.uuid4().hex],
+            "void": lambda: [uuid.uuid4().hex],
         }
 
     def saver(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,32 @@ def test_a_write_that_may_still_come_to_a_new_table_ends_the_transaction(
     with pytest.raises(IllegalState, match=f"a write to {table} has failed, and may still come"):
         txn.rollback_to("a")
     txn.abort()
+
+
+def test_a_rollback_that_comes_late_takes_nothing_back_that_was_written_since(
+    client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer did not come, and so it was asked for again, as the error says."""
+    table = new_table()
+    txn = client.begin()
+    txn.savepoint("a")
+    txn.write(rows(1), table)
+    ask, late = txn.handle.ask, list[Callable[[], Any]]()
+
+    def slow(method: str, *rest: Any, **more: Any) -> Any:
+        if method.endswith("RollbackTo") and not late:
+            late.append(partial(ask, method, *rest, **more))
+            raise Unavailable("nobody answers")
+        return ask(method, *rest, **more)
+
+    monkeypatch.setattr(txn.handle, "ask", slow)
+    with pytest.raises(Unavailable):
+        txn.rollback_to("a")
+    txn.rollback_to("a")
+    txn.write(rows(2), table)
+    late[0]()
+    txn.commit()
+    assert ids(client.snapshot(), table) == [2]
 
 
 def test_savepoints_outlive_leaders(cluster: LocalCluster, client: Client, new_table: NewTable) -> None:

@@ -36,8 +36,8 @@ MAX_SAVEPOINT_TABLES = 1_000
 """Tables that one savepoint names; of all tables none is named."""
 MAX_TXN_SAVEPOINTS = 100
 """Savepoints that a transaction has at once."""
-MAX_VOID_WRITES = 1_000
-"""Writes that have failed, of which a rollback to a savepoint tells."""
+MAX_VOID = 1_000
+"""Writes and rollbacks that have failed, of which a rollback to a savepoint tells."""
 MAX_ADOPTED = 1_000
 """Directories that one call gives to a table's cleaner."""
 MAX_LOCK_PARTITIONS = 1_000

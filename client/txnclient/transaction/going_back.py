@@ -8,7 +8,7 @@ from txnclient.calls.requests import build
 from txnclient.handle import Handle, Savepoint
 from txnstatus.errors import IllegalState, LimitReached, NotFound, TxnError
 from txnstatus.foreign import foreign_name
-from txnstatus.limits import MAX_TXN_SAVEPOINTS, MAX_VOID_WRITES
+from txnstatus.limits import MAX_TXN_SAVEPOINTS, MAX_VOID
 from txnstatus.proto import txn_savepoint_pb2 as pb
 from txnstatus.savepoints import check_name
 
@@ -70,25 +70,27 @@ class GoingBack:
         at = self._place(name)
         there = self._participants()
         self._require_known(there)
-        found = handle.savepoints[at]
+        found, rollback_id = handle.savepoints[at], uuid.uuid4().hex
         request = build(
             pb.RollbackToRequest,
             txn_id=handle.id,
             owner=handle.owner,
             savepoint_id=found.savepoint_id,
-            rollback_id=uuid.uuid4().hex,
+            rollback_id=rollback_id,
             table_ids=there,
             held_by=found.held_by,
-            void_writes=list(handle.unanswered)[-MAX_VOID_WRITES:],
+            void=[*handle.unanswered, *handle.failed_rollbacks][-MAX_VOID:],
         )
         try:
             if there:
                 handle.ask("txnstatus.TxnSavepoints/RollbackTo", request, pb.RollbackToResponse)
         except TxnError as error:
+            handle.failed_rollbacks.append(rollback_id)
             handle.failure = handle.failure or f"the rollback to savepoint {name!r} failed: {error.message}"[:500]
             raise
         del handle.savepoints[at + 1 :]
         handle.unanswered.clear()
+        handle.failed_rollbacks.clear()
         handle.failure = ""
 
     def release(self, name: str) -> None:

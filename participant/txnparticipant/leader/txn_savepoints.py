@@ -14,7 +14,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.txn_savepoints import Step
 from txnstatus.errors import NotFound
-from txnstatus.limits import MAX_OPS_PER_CALL, MAX_TXN_SAVEPOINTS, MAX_VOID_WRITES, check_count
+from txnstatus.limits import MAX_OPS_PER_CALL, MAX_TXN_SAVEPOINTS, MAX_VOID, check_count
 from txnstatus.proto import txn_savepoint_pb2 as pb
 from txnstatus.schema import check_write_id
 from txnstatus.wire import checked_txn_id
@@ -47,8 +47,8 @@ class TxnSavepointService:
         self.check_lease()
         txn_id, savepoint_id = checked_txn_id(request.txn_id), check_write_id(request.savepoint_id)
         rollback_id = check_write_id(request.rollback_id)
-        check_count(len(request.void_writes), "failed writes", MAX_VOID_WRITES)
-        void, held_by = tuple(map(check_write_id, request.void_writes)), _each_once(request.held_by)
+        check_count(len(request.void), "failed writes and rollbacks", MAX_VOID)
+        void, held_by = tuple(map(check_write_id, request.void)), _each_once(request.held_by)
         await self._take(
             cmd.RollbackTo(txn_id, table_id, request.owner, savepoint_id, rollback_id, table_id in held_by, void)
             for table_id in _each_once(request.table_ids)

@@ -129,7 +129,7 @@ class RollbackTo(Stored, tag=29):
     is_held: bool
     """Whether the savepoint was set here; else the table came after it, and nothing that is there stays."""
     void: tuple[str, ...] = ()
-    """Writes that failed: they may still come, and then nothing becomes of them."""
+    """Writes and rollbacks that failed: they may still come, and then nothing becomes of them."""
     begins: bool = False
     registers: bool = False
 

@@ -48,7 +48,8 @@ class TableTxn(msgspec.Struct, gc=False):
     """Writes whose directories it holds; once it has ended, those that are to be cleaned."""
     writes: dict[str, PendingWrite] = {}
     superseded: list[str] = []
-    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back."""
+    """Writes that an overwrite of this transaction replaced: adding one again must not bring it back. And what failed
+    before a rollback and may yet come, writes and other rollbacks."""
     rows: dict[str, RowBatch] = {}
     """The transaction's MemRowSet: batches by write id, in the order in which they were written."""
     snapshot: Timestamp = NO_TIMESTAMP

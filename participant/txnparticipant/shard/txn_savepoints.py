@@ -44,7 +44,7 @@ def _save(txn: TableTxn, command: cmd.SetSavepoint) -> TxnError | None:
 
 def _roll_back(txn: TableTxn, command: cmd.RollbackTo) -> TxnError | None:
     """Takes back what was written since the savepoint; all, where it was not set here."""
-    if command.rollback_id in txn.rolled_back:
+    if command.rollback_id in txn.rolled_back or command.rollback_id in txn.superseded:
         return None
     if command.is_held and command.savepoint_id not in txn.savepoints:
         return NotFound(

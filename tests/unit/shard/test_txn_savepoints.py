@@ -200,6 +200,17 @@ def test_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(refused(shard, save("another1", "save0002")), LimitReached)
 
 
+def test_a_rollback_that_failed_and_comes_after_another_one_takes_nothing_back() -> None:
+    """Its program has asked anew, and has written since."""
+    shard = started()
+    ok(shard, save("aaaaaaaa"), save("bbbbbbbb"))
+    wrote(shard, TXN, "gone0001")
+    ok(shard, back("aaaaaaaa", "again001", "lost0001"))
+    wrote(shard, TXN, "stays001")
+    ok(shard, back("aaaaaaaa", "lost0001"))
+    assert list(record_of(shard).writes) == ["stays001"]
+
+
 @pytest.mark.parametrize(
     ("state", "error"), [(CIP, IllegalState), (COMMITTED, IllegalState), (ABORTED, TxnAborted)], ids=str
 )

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#txnstatus/proto/txn_savepoint.proto\x12\ttxnstatus\"o\n\x13SetSavepointRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x14\n\x0csavepoint_id\x18\x03 \x01(\t\x12\x11\n\ttable_ids\x18\x04 \x03(\t\x12\x10\n\x08released\x18\x05 \x03(\t\"\x16\n\x14SetSavepointResponse\"\x96\x01\n\x11RollbackToRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x14\n\x0csavepoint_id\x18\x03 \x01(\t\x12\x13\n\x0brollback_id\x18\x04 \x01(\t\x12\x11\n\ttable_ids\x18\x05 \x03(\t\x12\x0f\n\x07held_by\x18\x06 \x03(\t\x12\x13\n\x0bvoid_writes\x18\x07 \x03(\t\"\x14\n\x12RollbackToResponse2\xab\x01\n\rTxnSavepoints\x12O\n\x0cSetSavepoint\x12\x1e.txnstatus.SetSavepointRequest\x1a\x1f.txnstatus.SetSavepointResponse\x12I\n\nRollbackTo\x12\x1c.txnstatus.RollbackToRequest\x1a\x1d.txnstatus.RollbackToResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#txnstatus/proto/txn_savepoint.proto\x12\ttxnstatus\"o\n\x13SetSavepointRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x14\n\x0csavepoint_id\x18\x03 \x01(\t\x12\x11\n\ttable_ids\x18\x04 \x03(\t\x12\x10\n\x08released\x18\x05 \x03(\t\"\x16\n\x14SetSavepointResponse\"\x8f\x01\n\x11RollbackToRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x14\n\x0csavepoint_id\x18\x03 \x01(\t\x12\x13\n\x0brollback_id\x18\x04 \x01(\t\x12\x11\n\ttable_ids\x18\x05 \x03(\t\x12\x0f\n\x07held_by\x18\x06 \x03(\t\x12\x0c\n\x04void\x18\x07 \x03(\t\"\x14\n\x12RollbackToResponse2\xab\x01\n\rTxnSavepoints\x12O\n\x0cSetSavepoint\x12\x1e.txnstatus.SetSavepointRequest\x1a\x1f.txnstatus.SetSavepointResponse\x12I\n\nRollbackTo\x12\x1c.txnstatus.RollbackToRequest\x1a\x1d.txnstatus.RollbackToResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,9 +36,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SETSAVEPOINTRESPONSE']._serialized_start=163
   _globals['_SETSAVEPOINTRESPONSE']._serialized_end=185
   _globals['_ROLLBACKTOREQUEST']._serialized_start=188
-  _globals['_ROLLBACKTOREQUEST']._serialized_end=338
-  _globals['_ROLLBACKTORESPONSE']._serialized_start=340
-  _globals['_ROLLBACKTORESPONSE']._serialized_end=360
-  _globals['_TXNSAVEPOINTS']._serialized_start=363
-  _globals['_TXNSAVEPOINTS']._serialized_end=534
+  _globals['_ROLLBACKTOREQUEST']._serialized_end=331
+  _globals['_ROLLBACKTORESPONSE']._serialized_start=333
+  _globals['_ROLLBACKTORESPONSE']._serialized_end=353
+  _globals['_TXNSAVEPOINTS']._serialized_start=356
+  _globals['_TXNSAVEPOINTS']._serialized_end=527
 # @@protoc_insertion_point(module_scope)

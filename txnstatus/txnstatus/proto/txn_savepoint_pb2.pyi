@@ -25,22 +25,22 @@ class SetSavepointResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RollbackToRequest(_message.Message):
-    __slots__ = ("txn_id", "owner", "savepoint_id", "rollback_id", "table_ids", "held_by", "void_writes")
+    __slots__ = ("txn_id", "owner", "savepoint_id", "rollback_id", "table_ids", "held_by", "void")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     SAVEPOINT_ID_FIELD_NUMBER: _ClassVar[int]
     ROLLBACK_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_IDS_FIELD_NUMBER: _ClassVar[int]
     HELD_BY_FIELD_NUMBER: _ClassVar[int]
-    VOID_WRITES_FIELD_NUMBER: _ClassVar[int]
+    VOID_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     savepoint_id: str
     rollback_id: str
     table_ids: _containers.RepeatedScalarFieldContainer[str]
     held_by: _containers.RepeatedScalarFieldContainer[str]
-    void_writes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., savepoint_id: _Optional[str] = ..., rollback_id: _Optional[str] = ..., table_ids: _Optional[_Iterable[str]] = ..., held_by: _Optional[_Iterable[str]] = ..., void_writes: _Optional[_Iterable[str]] = ...) -> None: ...
+    void: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., savepoint_id: _Optional[str] = ..., rollback_id: _Optional[str] = ..., table_ids: _Optional[_Iterable[str]] = ..., held_by: _Optional[_Iterable[str]] = ..., void: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RollbackToResponse(_message.Message):
     __slots__ = ()
