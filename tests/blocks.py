@@ -40,6 +40,10 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "class Priority": "tests/integration/locks/test_strategies.py",
         "[conflict_strategies]": "tests/test_docs.py",
     },
+    "docs/security.md": {
+        "txnctl cert ca": "tests/integration/operating/test_secure.py",
+        "[tls]": "tests/test_docs.py",
+    },
     "docs/sql.md": {
         "SparkSession": SESSION,
         "txn.spark(spark)": SESSION,

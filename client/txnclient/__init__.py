@@ -46,6 +46,7 @@ from txnstatus.errors import (
     SnapshotTooOld,
     TxnAborted,
     TxnError,
+    Unauthenticated,
     Unavailable,
 )
 from txnstatus.lake.manifest import DataFile
@@ -94,6 +95,7 @@ __all__ = [
     "TxnError",
     "TxnState",
     "TxnSummary",
+    "Unauthenticated",
     "Unavailable",
     "connect",
 ]

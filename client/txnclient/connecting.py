@@ -5,15 +5,19 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txnclient.calls.channel import ManagerChannel, parse_addresses
+from txnclient.calls.connections import Connections
 from txnclient.calls.requests import checked_seconds
 from txnclient.client.client import Client
 from txnclient.session import Conversation, Session
 from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS, checked_timeout
 from txnstatus.errors import InvalidArgument
+from txnstatus.security import tls
+from txnstatus.security.tls import Tls
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,23 +33,41 @@ def connect(
     owner: str | None = None,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     lock_timeout: float = DEFAULT_LOCK_SECONDS,
+    credentials: str | Path | None = None,
 ) -> Client:
     """A client of the cluster whose nodes, any of them, are at `addresses` (`host:port`, comma-separated).
 
-    No call is made yet. `owner` names whose transactions these are; by default the user, in a Spark executor the
-    driver's. `timeout`, in seconds, is the deadline of each call, retries included. `lock_timeout`, in seconds, is how
-    long writes wait for the locks that a table's conflict strategy has them take, and `lock` for its own, unless they
-    say.
+    No call is made yet. `credentials` is a directory with `ca.pem`, `certificate.pem` and `key.pem`, by default that of
+    the variable TXN_CREDENTIALS; files that change are read again. Without either, connections go without TLS. `owner`
+    names whose transactions these are: with TLS whoever the certificate names, and nobody else; without, by default the
+    user, in a Spark executor the driver's. `timeout`, in seconds, is the deadline of each call, retries included.
+    `lock_timeout`, in seconds, is how long writes wait for the locks that a table's conflict strategy has them take,
+    and `lock` for its own, unless they say.
 
     Raises InvalidArgument.
     """
-    return connect_over(ManagerChannel(parse_addresses(addresses)), owner, timeout, lock_timeout)
+    channel = ManagerChannel(parse_addresses(addresses), Connections(tls_of(credentials)))
+    return connect_over(channel, owner, timeout, lock_timeout)
 
 
 def connect_over(channel: ManagerChannel, owner: str | None, timeout: float, lock_timeout: float) -> Client:
     """As `connect`, by a channel that is there."""
-    whose = owner or default_owner()
+    whose = _owner(channel.connections.tls, owner)
     return Client(Session(channel, whose, checked_seconds(timeout), checked_timeout(lock_timeout), DuckEngine()))
+
+
+def tls_of(credentials: str | Path | None) -> Tls | None:
+    """None: connections go without. Raises InvalidArgument."""
+    return tls.from_environment() if credentials is None else tls.within(credentials)
+
+
+def _owner(shown: Tls | None, said: str | None) -> str:
+    """Whose transactions are begun. Raises InvalidArgument where that is somebody else than who is shown."""
+    if shown is None:
+        return said or default_owner()
+    if said and said != shown.own.owner:
+        raise InvalidArgument(f"owner {said!r} with the certificate of {shown.own}: leave owner out")
+    return shown.own.owner
 
 
 def default_owner() -> str:

@@ -128,6 +128,13 @@ class NotAuthorized(TxnError):
     grpc_status = "PERMISSION_DENIED"
 
 
+class Unauthenticated(TxnError):
+    """Who asks, or who answers, is not who it has to be: give the right credentials, or have them issued anew."""
+
+    code = "UNAUTHENTICATED"
+    grpc_status = "UNAUTHENTICATED"
+
+
 class TxnAborted(TxnError):
     """The transaction is over and none of it is visible: run it again from the beginning."""
 
@@ -256,6 +263,7 @@ ERROR_CLASSES: tuple[type[TxnError], ...] = (
     Locked,
     RowsRefused,
     NotAuthorized,
+    Unauthenticated,
     TxnAborted,
     Conflict,
     CommitUnknown,

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 
 from txnclient.aio import stepping
 from txnclient.calls.connections import Connections, check_length
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unauthenticated
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.line import Line
+from txnstatus.security.tls import Tls
 
 
 class Lines(Connections):
     """What runs in `stepping.run` goes by the lines of its loop; other threads, such as that of heartbeats, go by
     connections of their own."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, tls: Tls | None = None) -> None:
+        super().__init__(tls)
         self._lines: dict[str, _Line] = {}
 
     def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
@@ -30,7 +31,9 @@ class Lines(Connections):
         check_length(method, request)
         line = self._lines.get(address)
         if line is None or line.closed:
-            line = self._lines[address] = _Line(address, lambda: self.cluster_id, lambda told: self.meet(address, told))
+            line = self._lines[address] = _Line(
+                address, lambda: self.cluster_id, lambda told: self.meet(address, told), self.tls
+            )
         return stepping.wait_for(line.ask(method, request, timeout))
 
     def hang_up(self) -> None:
@@ -50,9 +53,11 @@ class _Pending:
 class _Line(Line[_Pending]):
     """One life of a connection."""
 
-    def __init__(self, address: str, cluster_id: Callable[[], str], meet: Callable[[str], None]) -> None:
+    def __init__(
+        self, address: str, cluster_id: Callable[[], str], meet: Callable[[str], None], tls: Tls | None
+    ) -> None:
         """`meet` hears of which cluster the other side is; may refuse it."""
-        super().__init__(address, Purpose.CALLS, cluster_id)
+        super().__init__(address, Purpose.CALLS, cluster_id, tls)
         self._told = meet
 
     def ask(self, method: str, request: bytes, timeout: float) -> asyncio.Future[pb.Reply]:
@@ -67,6 +72,9 @@ class _Line(Line[_Pending]):
     def _fail(self, waiting: _Pending, error: TxnError) -> None:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)
+
+    def _refused(self, why: Unauthenticated) -> TxnError:
+        return why
 
     def _meet(self, told: str) -> None:
         self._told(told)

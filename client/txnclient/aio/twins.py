@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from txnclient import connecting
@@ -189,9 +190,10 @@ def connect(
     owner: str | None = None,
     timeout: float = connecting.DEFAULT_TIMEOUT_SECONDS,
     lock_timeout: float = DEFAULT_LOCK_SECONDS,
+    credentials: str | Path | None = None,
 ) -> AsyncClient:
     """As `txnclient.connect`. Raises InvalidArgument."""
-    channel = ManagerChannel(parse_addresses(addresses), Lines(), _pause)
+    channel = ManagerChannel(parse_addresses(addresses), Lines(connecting.tls_of(credentials)), _pause)
     return AsyncClient(connecting.connect_over(channel, owner, timeout, lock_timeout))
 
 

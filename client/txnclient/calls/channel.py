@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from txnclient.calls import forking
 from txnclient.calls.connections import Connections
 from txnstatus.backoff import Backoff
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, TxnError, Unauthenticated, Unavailable
 from txnstatus.proto.common_pb2 import ErrorDetail
 from txnstatus.rpc.attempts import Attempts, NoAnswer
 from txnstatus.rpc.errors import from_detail
@@ -89,7 +89,7 @@ class ManagerChannel:
             left = max(0.001, deadline - time.monotonic())
             try:
                 answer, led_at = self._attempt(address, method, request, response, min(left, attempt_seconds))
-            except (_NoManager, OtherCluster) as error:
+            except (_NoManager, OtherCluster, Unauthenticated) as error:
                 wrong[address] = copy.copy(error)  # without its traceback, which holds the frames of handles
                 if wrong.keys() >= set(self.addresses):
                     raise self._nobody(method, wrong) from None
@@ -116,16 +116,22 @@ class ManagerChannel:
             if on_repeat is not None:
                 on_repeat()
 
-    def _nobody(self, method: str, wrong: Mapping[str, TxnError]) -> InvalidArgument:
-        """None of the addresses is of a manager of this cluster."""
+    def _nobody(self, method: str, wrong: Mapping[str, TxnError]) -> TxnError:
+        """None of the addresses is of a manager of this cluster, or none takes this process for who it is."""
         for error in wrong.values():
             if isinstance(error, OtherCluster):
                 return InvalidArgument(error.message, hint=error.hint)
+            if isinstance(error, Unauthenticated):
+                return error
         told = "; ".join(error.message for error in wrong.values())
         return InvalidArgument(
             f"none of {', '.join(self.addresses)} answers {method}: {told}",
             hint="give the addresses of nodes that have the manager role",
         )
+
+    def to(self, address: str, expected: str = "") -> ManagerChannel:
+        """One to another address, which shows who it is in the same way; `expected`: as for `check_process`."""
+        return ManagerChannel([address], Connections(self.connections.tls, expected))
 
     @property
     def nearest(self) -> str:
@@ -208,6 +214,8 @@ class _NoManager(Unavailable):
 
 def _meaning(detail: ErrorDetail, address: str) -> TxnError:
     error = from_detail(detail)
+    if isinstance(error, Unauthenticated):
+        return Unauthenticated(f"{address}: {error.message}", hint=error.hint)
     return _NoManager(f"{address}: {error.message}") if error.hint == NOT_SERVED else error
 
 

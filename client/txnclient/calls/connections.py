@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from collections import defaultdict
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.errors import IllegalState, InvalidArgument, Unauthenticated
 from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
@@ -24,6 +25,8 @@ from txnstatus.rpc.connection import (
     split_address,
 )
 from txnstatus.rpc.identity import check_cluster
+from txnstatus.security.principals import of_certificate
+from txnstatus.security.tls import Tls, check_process, explain
 
 READ_BYTES = 1 << 14
 """Bytes that are taken at once, if they are there."""
@@ -40,7 +43,9 @@ def check_length(method: str, request: bytes) -> None:
 class Connections:
     """Safe to use from many threads. A forked child begins with none."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Tls | None = None, expected: str = "") -> None:
+        """`tls` None: for nodes that take none. `expected`: as for `check_process`."""
+        self.tls, self._expected = tls, expected
         self.cluster_id = ""
         """The id of the cluster that is meant: the first that a node has told, or that `adopt` was given."""
         self._closed = False
@@ -53,12 +58,14 @@ class Connections:
         self._lock = threading.Lock()
         self._resting.clear()
         self._busy.clear()
+        if self.tls is not None:
+            self.tls.after_fork()
 
     def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
         """The answer of one attempt.
 
-        Raises NoAnswer; OtherCluster where a node of another one answers; InvalidArgument for a request that is too
-        long.
+        Raises NoAnswer; OtherCluster where a node of another one answers; Unauthenticated where one side does not take
+        the other for who it has to be; InvalidArgument for a request that is too long.
         """
         check_length(method, request)
         deadline = time.monotonic() + timeout
@@ -71,7 +78,7 @@ class Connections:
         except TimeoutError:
             raise NoAnswer(f"{address} did not answer {method} within {timeout:.1f} s") from None
         except OSError as error:
-            raise NoAnswer(f"{address}: {error}") from None
+            raise _meaning(address, error) from None
         finally:
             if not rests:
                 self._drop(connection)
@@ -107,7 +114,7 @@ class Connections:
                     self._busy.add(connection)
                     return connection
                 connection.shut()
-        connection = _Connection(address, deadline)
+        connection = _Connection(address, deadline, self.tls, self._expected)
         try:
             with self._lock:
                 self.require_open()
@@ -139,8 +146,8 @@ class Connections:
 
 
 class _Connection:
-    def __init__(self, address: str, deadline: float) -> None:
-        """Raises NoAnswer."""
+    def __init__(self, address: str, deadline: float, tls: Tls | None, expected: str) -> None:
+        """Raises NoAnswer, Unauthenticated."""
         self.address = address
         try:
             self._socket = socket.create_connection(split_address(address), max(0.001, deadline - time.monotonic()))
@@ -148,9 +155,25 @@ class _Connection:
             raise NoAnswer(f"{address} cannot be reached: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         notice_death(self._socket)
+        if tls is not None:
+            self._secure(tls, deadline, expected)
         self._opening = Purpose.CALLS.opening
         self._came = bytearray()
         """What has come and was not read yet: nearly always a whole answer comes at once."""
+
+    def _secure(self, tls: Tls, deadline: float, expected: str) -> None:
+        contexts, plain = tls.contexts(), self._socket
+        try:
+            self._wait_until(deadline)
+            secured = contexts.client.wrap_socket(plain)
+            self._socket = secured
+            check_process(of_certificate(secured.getpeercert()), contexts.own, expected)
+        except OSError as error:
+            self._socket.close()
+            raise _meaning(self.address, error) from None
+        except Unauthenticated as error:
+            self._socket.close()
+            raise Unauthenticated(f"{self.address}: {error.message}", hint=error.hint) from None
 
     @property
     def is_alive(self) -> bool:
@@ -159,7 +182,7 @@ class _Connection:
             return False
         self._socket.settimeout(0)
         try:
-            self._socket.recv(1, socket.MSG_PEEK)
+            socket.socket.recv(self._socket, 1, socket.MSG_PEEK)  # below TLS, which has nothing to say meanwhile
         except BlockingIOError:
             return True
         except OSError:
@@ -219,3 +242,11 @@ class _Connection:
         with contextlib.suppress(OSError):  # it is shut already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+
+def _meaning(address: str, error: OSError) -> NoAnswer | Unauthenticated:
+    """What has become of a connection, in the words of whoever called."""
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLSyscallError):
+        meant = explain(error)
+        return Unauthenticated(f"{address}: {meant.message}", hint=meant.hint)
+    return NoAnswer(f"{address}: {error or 'it did not answer in time'}")

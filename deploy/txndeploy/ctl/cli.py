@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-_FROM_EXTRA = frozenset({"typer", "rich", "pydantic", "pysyncobj", "pyarrow", "uvloop", "click", "tomli_w"})
+_FROM_EXTRA = frozenset(
+    {"typer", "rich", "pydantic", "pysyncobj", "pyarrow", "uvloop", "click", "tomli_w", "cryptography"}
+)
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ MODULES: Mapping[str, str] = {
     "compactions": "ctl.compacting",
     "spark": "ctl.driving",
     "sql": "ctl.speaking",
+    "cert": "ctl.certifying",
     "up": "ctl.running",
     "demo": "ctl.running",
     "status": "ctl.options",

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from txnclient import Client
-from txnclient.calls.channel import ManagerChannel
 from txndeploy.doctor import compactions, savepoints, transactions
 from txndeploy.doctor.cluster import Groups, Look
 from txndeploy.doctor.places import Place, Table, places, shared
@@ -122,7 +121,7 @@ class Examination:
 
     def _look(self, nodes: Sequence[str], seconds: float, *, digests: bool = False) -> Look:
         def ask(node: str) -> admin_pb2.GetNodeResponse | None:
-            channel = ManagerChannel([self._state.nodes[node].address])
+            channel = self._client.session.channel.to(self._state.nodes[node].address)
             try:
                 request = admin_pb2.GetNodeRequest(digests=digests)
                 return channel.call("txnstatus.Admin/GetNode", request, admin_pb2.GetNodeResponse, timeout=seconds)
@@ -219,7 +218,9 @@ class Examination:
             request.below.extend(answer.next)
 
     def _silent_hosts(self) -> set[str]:
-        return {name for name, address in self._state.foreign.items() if address and not host_answers(address)}
+        channel = self._client.session.channel
+        foreign = self._state.foreign.items()
+        return {name for name, address in foreign if address and not host_answers(channel, name, address)}
 
     # ---- compactions
 

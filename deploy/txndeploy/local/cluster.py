@@ -14,7 +14,9 @@ from typing import Self, TypeVar
 
 from txnclient import connect
 from txnclient.calls.channel import ManagerChannel
+from txnclient.calls.connections import Connections
 from txndeploy.local import spawning
+from txndeploy.local.certificates import LocalCertificates
 from txndeploy.local.claim import Claim
 from txndeploy.local.compactor import LocalCompactor
 from txndeploy.local.network import Network, free_ports
@@ -26,6 +28,7 @@ from txnstatus.errors import TxnError
 from txnstatus.process import failpoints
 from txnstatus.process.durable import make_directory, write_file
 from txnstatus.proto import admin_pb2
+from txnstatus.security import tls
 
 ResultT = TypeVar("ResultT")
 
@@ -58,12 +61,14 @@ class LocalCluster:
         launcher: Sequence[str] = (),
         grpc: bool = False,
         compactor: bool = True,
+        secure: bool = False,
         spawn: Spawn = spawning.fresh,
     ) -> None:
         """`groups`: groups of the shards. `table_roots`: where tables may be besides the warehouse. `environment`:
         variables of the node processes besides this process's own. `launcher`: words before each node's command; it
         must stay the process's child. `grpc`: whether new nodes serve gRPC too, on loopback, at the `grpc_address` of
-        their configurations. `compactor`: whether a process beside them does compactions. `spawn`: how processes are
+        their configurations. `compactor`: whether a process beside them does compactions. `secure`: whether a new
+        cluster's connections go by TLS, with certificates of an authority of its own. `spawn`: how processes are
         started (see `txndeploy.local.spawning`). `network`: by what nodes reach each other; without, plain loopback.
 
         Raises DirectoryInUse where somebody else runs the nodes in the directory.
@@ -106,11 +111,21 @@ class LocalCluster:
                 )
                 for node in entries
             }
+        first = next(iter(self.configs.values()))
+        is_secure = first.tls is not None if known else secure
+        self._certificates = LocalCertificates(first.cluster_name, self.directory) if is_secure else None
         for node in self.configs:
             self._connect(node)
         self._claim.tell(self.addresses)
         self._has_compactor = compactor
-        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", self.environment, self._spawn)
+        shown = {tls.VARIABLE: str(self.credentials)} if self.credentials else {}
+        environment = {**self.environment, **shown}
+        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", environment, self._spawn)
+
+    @property
+    def credentials(self) -> Path | None:
+        """For `txnclient.connect`; None: connections go without TLS."""
+        return self._certificates.credentials if self._certificates else None
 
     def _connect(self, node: str) -> None:
         """Gives the node its place in the network, and writes down how it reaches the others."""
@@ -119,8 +134,9 @@ class LocalCluster:
         others = {other: entry.address for other, entry in config.nodes.items() if other != node}
         ways = {other: self._network.reach(node, other, address) for other, address in others.items()}
         reach = {other: way for other, way in ways.items() if way != others[other]}
+        section = self._certificates.issue(node) if self._certificates else None
         if reach or not self.config_path(node).exists():
-            self.configs[node] = config.model_copy(update={"reach": reach})
+            self.configs[node] = config.model_copy(update={"reach": reach, "tls": section})
             make_directory(self.directory / node)
             write_file(self.config_path(node), configuration.dump(self.configs[node]).encode())
 
@@ -201,7 +217,7 @@ class LocalCluster:
 
     def add_group(self) -> str:
         """Adds a group; returns its name when it has a leader, and tables can be placed there."""
-        with connect(self.addresses) as client:
+        with connect(self.addresses, credentials=self.credentials) as client:
             name = client.add_group()
         self.leader(name)
         return name
@@ -292,7 +308,8 @@ class LocalCluster:
         """None: it does not answer."""
         channel = self._admin.get(node)
         if channel is None:
-            channel = self._admin[node] = ManagerChannel([self.address(node)])
+            connections = Connections(tls.within(self.credentials) if self.credentials else None)
+            channel = self._admin[node] = ManagerChannel([self.address(node)], connections)
         try:
             return channel.call(
                 "txnstatus.Admin/GetNode",

@@ -19,6 +19,7 @@ from txnstatus.lake import locations
 from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.raft.settings import RaftSettings
 from txnstatus.rpc.guests import UNFINISHED_BYTES
+from txnstatus.security.tls import Tls, TlsFiles
 from txnstatus.types import ConflictStrategy
 
 NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
@@ -44,6 +45,20 @@ class _Section(BaseModel):
 class NodeEntry(_Section):
     address: Address
     roles: tuple[Role, ...] = tuple(Role)
+
+
+class TlsSection(_Section):
+    """PEM files. A change is noticed at the next connection."""
+
+    ca: Path
+    """Certificates of those whose signature counts."""
+    certificate: Path
+    """The node's, which names `spiffe://CLUSTER_NAME/node/NODE_ID`."""
+    key: Path
+
+    def open(self) -> Tls:
+        """Raises InvalidArgument."""
+        return Tls(TlsFiles(self.ca, self.certificate, self.key))
 
 
 class RaftSection(_Section):
@@ -146,6 +161,8 @@ class NodeConfig(_Section):
     """Bytes of what clients have begun to send, and not ended."""
     conflict_strategies: dict[StrategyName, StrategyTarget] = {}
     """Strategies of one's own by name, each as "module:attribute". The same on every node."""
+    tls: TlsSection | None = None
+    """TLS on every connection; without it, whoever reaches the ports may do anything."""
     raft: RaftSection = RaftSection()
     txn: TxnSection = TxnSection()
 
@@ -186,6 +203,8 @@ class NodeConfig(_Section):
         addresses = [entry.address for entry in self.nodes.values()]
         if len(set(addresses)) != len(addresses):
             raise ValueError("two nodes have the same address")
+        if self.grpc_address is not None and self.tls is not None:
+            raise ValueError("grpc_address with [tls]: gRPC is served without TLS only")
         if self.grpc_address in addresses:
             raise ValueError(f"grpc_address {self.grpc_address} is a node's address: gRPC has a port of its own")
         return self

@@ -20,7 +20,7 @@ from txnstatus.catalog.client import CatalogClient, learn_catalog
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.commands import RegisterForeign
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import TxnError
+from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.process.background import Tasks
 from txnstatus.process.descriptors import raise_limit
 from txnstatus.process.environment import Environment
@@ -29,6 +29,9 @@ from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
+from txnstatus.security import tls
+from txnstatus.security.principals import Kind
+from txnstatus.security.tls import Tls
 from txnstatus.status.ranges import StatusRanges
 
 ResultT = TypeVar("ResultT")
@@ -57,9 +60,16 @@ class ForeignProcess:
     """Registers the participant and serves it. Raises StartError from `start`, for what another try does not mend."""
 
     def __init__(
-        self, name: str, make: Callable[[str], HostedParticipant], listen: str, advertise: str, join: Sequence[str]
+        self,
+        name: str,
+        make: Callable[[str], HostedParticipant],
+        listen: str,
+        advertise: str,
+        join: Sequence[str],
+        tls: Tls | None,
     ) -> None:
         """`make` is given the cluster's id. `advertise`: the address at which the cluster reaches this process."""
+        self._tls = tls
         self._name = name
         self._make = make
         self._listen = listen
@@ -71,12 +81,12 @@ class ForeignProcess:
         """The cluster goes on without this participant, for ever."""
 
     async def start(self) -> None:
-        state = await self._insist(lambda: learn_catalog(PeerChannel, self._join))
+        state = await self._insist(lambda: learn_catalog(self._channel, self._join))
         participant = self._make(state.cluster_id)
         self._closing.callback(participant.close)
         cluster = ClusterMap(state)
         cluster.subscribe(self._catalog_changed)
-        client = TxnSystemClient(cluster, self._environment)
+        client = TxnSystemClient(cluster, self._environment, tls=self._tls)
         self._closing.push_async_callback(client.close)
         host = ForeignHost(self._name, participant, StatusRanges(client), self._environment)
         catalog = CatalogClient(client)
@@ -101,13 +111,17 @@ class ForeignProcess:
     async def _serve(self, host: ForeignHost, cluster_id: str) -> None:
         registry = Registry(self._name, lambda: cluster_id)
         registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], host)
-        listener = Listener(registry, bounds=Bounds.within(raise_limit() - OWN_DESCRIPTORS))
+        listener = Listener(registry, bounds=Bounds.within(raise_limit() - OWN_DESCRIPTORS), tls=self._tls)
         try:
             await listener.bind(self._listen)
         except OSError as error:
             raise StartError(f"cannot listen on {self._listen}: is the port in use, or not this host's?") from error
         await listener.start()
         self._closing.callback(listener.stop)
+
+    def _channel(self, address: str) -> PeerChannel:
+        """One to a node of which nothing is known yet."""
+        return PeerChannel(address, tls=self._tls)
 
     async def _in_thread(self, act: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._environment.blocking, act)
@@ -147,6 +161,17 @@ async def _run(process: ForeignProcess) -> None:
         raise StartError("this participant was removed from the cluster: what it has prepared, end by hand")
 
 
+def _credentials(name: str) -> Tls | None:
+    """What the process shows. Raises StartError where that is not the host of this name."""
+    try:
+        found = tls.from_environment()
+    except InvalidArgument as error:
+        raise StartError(str(error)) from error
+    if found is not None and (found.own.kind, found.own.name) != (Kind.HOST, name):
+        raise StartError(f"{tls.VARIABLE} has the certificate of {found.own}; this is the host {name}")
+    return found
+
+
 def run(name: str, make: Callable[[str], HostedParticipant], listen: str, advertise: str, join: Sequence[str]) -> int:
     """Until SIGTERM or SIGINT. Returns the process's exit code: 2 = it cannot start, or was removed."""
     logging.basicConfig(
@@ -154,7 +179,7 @@ def run(name: str, make: Callable[[str], HostedParticipant], listen: str, advert
     )
 
     async def serve() -> None:
-        await _run(ForeignProcess(name, make, listen, advertise, join))
+        await _run(ForeignProcess(name, make, listen, advertise, join, _credentials(name)))
 
     try:
         arm_failpoints()

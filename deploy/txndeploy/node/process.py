@@ -27,6 +27,7 @@ from txndeploy.node.roles import SERVICES, Roles
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import InvalidArgument
 from txnstatus.process import failpoints, interpreter
 from txnstatus.process.background import Tasks
 from txnstatus.process.descriptors import NO_MORE, raise_limit
@@ -42,6 +43,8 @@ from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.status.table import TxnStatusTable
+from txnstatus.security.principals import Kind, Principal
+from txnstatus.security.tls import Tls
 
 if TYPE_CHECKING:
     from txnstatus.rpc.grpc_server import GrpcServer
@@ -77,11 +80,12 @@ class Node:
         self.incarnation = secrets.randbits(63)
         bounds = _bounds(config)
         self._lock = _own_directory(config)
+        tls = _tls(config)
         environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS))
         cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
         cluster.subscribe(lambda state: _save_catalog(config, state))
-        self._client = TxnSystemClient(cluster, environment)
-        self._transport = RaftTransport(config.cluster_name, config.node_id, self.incarnation, cluster)
+        self._client = TxnSystemClient(cluster, environment, tls=tls)
+        self._transport = RaftTransport(config.cluster_name, config.node_id, self.incarnation, cluster, tls)
         self._chronicler = Chronicler(self._led_ranges, self._client, config.warehouse, environment.blocking)
         kept_from = self._chronicler.kept_from
         try:
@@ -91,7 +95,7 @@ class Node:
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
         self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
-        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds)
+        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds, tls)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down")
         self._grpc: GrpcServer | None = None
@@ -156,6 +160,20 @@ def _bounds(config: NodeConfig) -> Bounds:
         return Bounds.within(raise_limit() - own, config.max_connections, config.max_unfinished_bytes)
     except ValueError as error:
         raise StartError(str(error)) from error
+
+
+def _tls(config: NodeConfig) -> Tls | None:
+    """Raises StartError where the files do not go together, or are somebody else's."""
+    if config.tls is None:
+        return None
+    try:
+        found = config.tls.open()
+    except InvalidArgument as error:
+        raise StartError(str(error)) from error
+    wanted = Principal(config.cluster_name, Kind.NODE, config.node_id)
+    if found.own != wanted:
+        raise StartError(f"{config.tls.certificate} is for {found.own}; this is {wanted}")
+    return found
 
 
 @contextlib.contextmanager

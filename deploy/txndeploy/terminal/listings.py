@@ -317,7 +317,7 @@ def groups(addresses: str, timeout: float) -> Listing:
     with connect(addresses, timeout=timeout) as client:
         answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
     for node, info in sorted(from_wire(answer.catalog).nodes.items()):
-        channel = ManagerChannel([info.address])
+        channel = client.session.channel.to(info.address)
         try:
             status = channel.call(
                 "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
@@ -361,7 +361,9 @@ def foreign(addresses: str, timeout: float) -> Listing:
             "name": name,
             "system": catalog.identities.get(name),
             "address": address or None,
-            "host": ("answers" if host_answers(address) else "no answer") if address else "removed",
+            "host": ("answers" if host_answers(client.session.channel, name, address) else "no answer")
+            if address
+            else "removed",
             "unfinished": [txn.txn_id for txn in unfinished if foreign_id(name) in txn.participants],
         }
         for name, address in sorted(catalog.foreign.items())
@@ -369,9 +371,9 @@ def foreign(addresses: str, timeout: float) -> Listing:
     return Listing("participants", fields, rows, title="foreign participants")
 
 
-def host_answers(address: str) -> bool:
-    """Whether the host of a foreign participant does."""
-    channel = ManagerChannel([address])
+def host_answers(beside: ManagerChannel, name: str, address: str) -> bool:
+    """Whether the host of a foreign participant does. `beside`: a channel to the nodes."""
+    channel = beside.to(address, f"host/{name}")
     try:
         request = participant_pb2.ParticipateRequest()
         channel.call("txnstatus.Participant/Participate", request, participant_pb2.ParticipateResponse, timeout=1.0)

@@ -12,6 +12,7 @@ from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
+from txnstatus.security.tls import Tls
 
 STATE = "txnstatus.TxnManager/GetTransactionState"
 SECONDS = 10.0
@@ -48,15 +49,16 @@ class Manager:
 class Served:
     """A manager on a port of its own."""
 
-    def __init__(self, bounds: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
+    def __init__(self, bounds: Bounds = Bounds(), tls: Tls | None = None) -> None:  # noqa: B008 it is a value
         self.bounds = bounds
+        self.tls = tls
 
     async def __aenter__(self) -> Served:
         self.manager = Manager()
         self.cluster_id = ""
         self.registry = Registry("this node", lambda: self.cluster_id)
         self.registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
-        self.listener = Listener(self.registry, bounds=self.bounds)
+        self.listener = Listener(self.registry, bounds=self.bounds, tls=self.tls)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"

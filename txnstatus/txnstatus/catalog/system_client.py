@@ -21,6 +21,7 @@ from txnstatus.rpc.calls import Answer, Call, PassedOn, asked
 from txnstatus.rpc.channel import Channel, PeerChannel, call_over
 from txnstatus.rpc.deadlines import Deadlines, answer_by, time_left
 from txnstatus.rpc.server import Registry
+from txnstatus.security.tls import Tls
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -32,14 +33,21 @@ RETRIES = Backoff(first_seconds=0.02, most_seconds=0.1, growth=1.5)
 
 class TxnSystemClient:
     def __init__(
-        self, cluster: ClusterMap, environment: Environment, connect: Callable[[str], Channel] | None = None
+        self,
+        cluster: ClusterMap,
+        environment: Environment,
+        connect: Callable[[str], Channel] | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        """`connect` makes a channel to an address; by default one that ends at other clusters' processes."""
+        """`connect` makes a channel to an address; by default one that ends at other clusters' processes, and with
+        `tls` at any but the one that the catalog says is there."""
         self.cluster = cluster
         self.random = environment.random
-        self._connect = connect or (lambda address: PeerChannel(address, lambda: cluster.state.cluster_id))
+        self._connect = connect
+        self._tls = tls
         self._here: tuple[str, Registry] | None = None
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[tuple[str, str], Channel] = {}
+        """Channels by address and the process that is to be there."""
         self._leaders: dict[str, str] = {}
         self._pausing: defaultdict[str, dict[_Asking, None]] = defaultdict(dict)
         """Calls, by group."""
@@ -115,7 +123,7 @@ class TxnSystemClient:
                 attempt.tell(Unavailable(f"the catalog has no node {node!r}"))
             else:
                 attempt.led_at = address
-                self._channel(address).ask(method, attempt, response, attempt.seconds, group)
+                self._channel(address, f"node/{node}").ask(method, attempt, response, attempt.seconds, group)
 
     async def call_foreign(
         self, name: str, method: str, request: Message, response: type[ResponseT], timeout: float
@@ -125,7 +133,7 @@ class TxnSystemClient:
         address = self.cluster.state.foreign.get(name)
         if not address:
             raise Unavailable(f"the catalog says nowhere where the foreign participant {name} is")
-        return await call_over(self._channel(address), method, request, response, timeout)
+        return await call_over(self._channel(address, f"host/{name}"), method, request, response, timeout)
 
     # ---- who leads
 
@@ -170,10 +178,15 @@ class TxnSystemClient:
             return hinted
         return members[(members.index(node) + 1) % len(members)] if node in members else members[0]
 
-    def _channel(self, address: str) -> Channel:
-        if address not in self._channels:
-            self._channels[address] = self._connect(address)
-        return self._channels[address]
+    def _channel(self, address: str, expected: str) -> Channel:
+        found = self._channels.get((address, expected))
+        if found is None:
+            found = self._channels[address, expected] = (
+                self._connect(address)
+                if self._connect
+                else PeerChannel(address, lambda: self.cluster.state.cluster_id, self._tls, expected)
+            )
+        return found
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))

@@ -16,10 +16,13 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
+from txnstatus.errors import Unauthenticated
 from txnstatus.process.background import Tasks
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
+from txnstatus.security.principals import Principal
+from txnstatus.security.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +56,10 @@ class Cluster(Protocol):
 
 
 class RaftTransport:
-    def __init__(self, cluster_name: str, node_id: str, incarnation: int, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster_name: str, node_id: str, incarnation: int, cluster: Cluster, tls: Tls | None = None
+    ) -> None:
+        self._tls = tls
         self._own = pb.Hello(cluster_name=cluster_name, node_id=node_id, incarnation=incarnation, protocol=PROTOCOL)
         self.node_id = node_id
         self._cluster = cluster
@@ -110,10 +116,15 @@ class RaftTransport:
     # ---- both ends
 
     async def _dial(self, peer: str) -> None:
+        stranger = ""
         while (address := self._cluster.address(peer)) is not None:
             try:
                 async with asyncio.timeout(HELLO_SECONDS):
-                    connection = await connect(address, Purpose.RAFT)
+                    connection = await connect(address, Purpose.RAFT, self._tls, f"node/{peer}")
+            except Unauthenticated as error:
+                if stranger != error.message:  # the operator hears of it once
+                    stranger = error.message
+                    log.error("%s", stranger)
             except OSError as error:
                 log.debug("%s does not answer: %s", peer, error)
             else:
@@ -129,11 +140,13 @@ class RaftTransport:
         self._own.cluster_id = self._cluster.cluster_id
         return pb.RaftFrame(hello=self._own)
 
-    def refusal(self, frame: pb.RaftFrame, expected: str | None) -> str | None:
-        """Why the peer must not take part, if so."""
+    def refusal(self, frame: pb.RaftFrame, expected: str | None, shown: Principal | None) -> str | None:
+        """Why the peer must not take part, if so. `shown`: whom its certificate names."""
         hello, own = frame.hello, self._own
         if not frame.HasField("hello"):
             return "a raft connection that does not begin with a hello"
+        if shown is not None and hello.node_id != shown.name:
+            return f"node {hello.node_id!r} shows the certificate of {shown}"
         if hello.cluster_name != own.cluster_name:
             return f"node {hello.node_id!r} is of cluster {hello.cluster_name!r}; this is {own.cluster_name!r}"
         known = self._cluster.cluster_id
@@ -220,7 +233,7 @@ class _Link:
 
     def _meet(self, frame: pb.RaftFrame) -> None:
         self._late.cancel()
-        refusal = self._transport.refusal(frame, self._expected)
+        refusal = self._transport.refusal(frame, self._expected, self._connection.principal)
         if refusal:
             log.error("%s", refusal)
             self._connection.send(pb.RaftFrame(refusal=refusal[:MAX_REFUSAL_CHARACTERS]).SerializeToString())

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from txnstatus.errors import InvalidArgument, TxnError
+from txnstatus.errors import InvalidArgument, TxnError, Unauthenticated
 from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
@@ -18,6 +18,7 @@ from txnstatus.rpc.calls import Call, asked
 from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.line import Line
+from txnstatus.security.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +48,17 @@ async def call_over(
 class PeerChannel:
     """Calls to one address. A broken connection fails what was under way, and the next call makes a new one."""
 
-    def __init__(self, address: str, cluster_id: Callable[[], str] = lambda: "") -> None:
-        """`cluster_id`: the cluster that is meant, once it is known: no process of another one is asked anything."""
+    def __init__(
+        self, address: str, cluster_id: Callable[[], str] = lambda: "", tls: Tls | None = None, expected: str = ""
+    ) -> None:
+        """`cluster_id`: the cluster that is meant, once it is known: no process of another one is asked anything.
+        `tls`, `expected`: as for `connect`."""
         self.address = address
+        self._tls, self._expected = tls, expected
         self._cluster_id = cluster_id
         self._session: _Session | None = None
         self._stranger = ""
-        """What was last said of another cluster's process there."""
+        """What was last said of a process there that is not the right one."""
 
     async def call(
         self, method: str, request: Message, response: type[ResponseT], timeout: float, group: str = ""
@@ -64,7 +69,7 @@ class PeerChannel:
     def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str = "") -> None:
         """Sends the call, which hears what the peer answers, or Unavailable. Calls of one loop turn go together."""
         if self._session is None or self._session.closed:
-            self._session = _Session(self.address, self._cluster_id, self._note)
+            self._session = _Session(self.address, self._cluster_id, self._note, self._tls, self._expected)
         self._session.ask(method, call, response, timeout, group)
 
     def _note(self, error: TxnError) -> None:
@@ -90,9 +95,16 @@ class _Pending:
 class _Session(Line[_Pending]):
     """One life of the connection."""
 
-    def __init__(self, address: str, cluster_id: Callable[[], str], met_stranger: Callable[[TxnError], None]) -> None:
-        """`met_stranger` hears where a process of another cluster answers."""
-        super().__init__(address, Purpose.PEER_CALLS, cluster_id)
+    def __init__(
+        self,
+        address: str,
+        cluster_id: Callable[[], str],
+        met_stranger: Callable[[TxnError], None],
+        tls: Tls | None,
+        expected: str,
+    ) -> None:
+        """`met_stranger` hears where a process of another cluster answers, or one that is not who it has to be."""
+        super().__init__(address, Purpose.PEER_CALLS, cluster_id, tls, expected)
         self._met_stranger = met_stranger
 
     def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str) -> None:
@@ -105,7 +117,8 @@ class _Session(Line[_Pending]):
 
     def _hear(self, waiting: _Pending, reply: pb.Reply) -> None:
         if reply.HasField("error"):
-            waiting.call.tell(from_detail(reply.error))
+            error = from_detail(reply.error)
+            waiting.call.tell(self._refused(error) if isinstance(error, Unauthenticated) else error)
             return
         try:
             answer = waiting.response.FromString(reply.payload)
@@ -116,6 +129,12 @@ class _Session(Line[_Pending]):
 
     def _fail(self, waiting: _Pending, error: TxnError) -> None:
         waiting.call.tell(error)
+
+    def _refused(self, why: Unauthenticated) -> TxnError:
+        """Not Unauthenticated: whoever this process asks for has shown who it is, and other nodes may answer."""
+        error = NoAnswer(why.message if why.message.startswith(self.address) else f"{self.address}: {why.message}")
+        self._met_stranger(error)
+        return error
 
     def _meet(self, told: str) -> None:
         meant = self._cluster_id()

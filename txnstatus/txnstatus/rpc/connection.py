@@ -1,7 +1,8 @@
 """Connections between the processes of a cluster: whole frames over TCP, each after its length.
 
 The side that connects says first what the connection is for. Nothing here has a task or a timer: a frame that arrives
-is handed on in the same turn of the loop. See docs/decisions/0014-frames-over-tcp.md for why this is not gRPC.
+is handed on in the same turn of the loop. See docs/decisions/0014-frames-over-tcp.md for why this is not gRPC. With
+TLS the same bytes go through a TlsStream.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar, cast
 
 from google.protobuf.message import Message
+
+from txnstatus.errors import Unauthenticated
+from txnstatus.security.principals import Principal
+from txnstatus.security.stream import TlsStream
+from txnstatus.security.tls import Tls
 
 ItemT = TypeVar("ItemT")
 
@@ -47,7 +53,12 @@ class Purpose(enum.Enum):
 class Connection(asyncio.Protocol):
     """One end. Frames arrive whole and in order, or the connection ends."""
 
-    def __init__(self, opening: bytes = b"") -> None:
+    def __init__(self, opening: bytes = b"", tls: TlsStream | None = None) -> None:
+        """`opening`: what is said first."""
+        self.tls = tls
+        """None: all goes as it is."""
+        self.refusal: Unauthenticated | None = None
+        """Why it ended, where that is because one side does not take the other for who it has to be."""
         self.max_frame_bytes = MAX_FRAME_BYTES
         """Length of a frame beyond which the connection ends."""
         self.frames = 0
@@ -76,8 +87,7 @@ class Connection(asyncio.Protocol):
         """Raises ValueError for a frame that is too long."""
         if len(frame) > MAX_FRAME_BYTES:
             raise ValueError(f"a frame of {len(frame)} bytes: {MAX_FRAME_BYTES} are possible")
-        if self._transport is not None:
-            self._transport.write(LENGTH.pack(len(frame)) + frame)
+        self._write(LENGTH.pack(len(frame)) + frame)
 
     def send_all(self, frame: Callable[[Sequence[ItemT]], Message], items: Sequence[ItemT]) -> None:
         """In one frame, or in several where one would be too long. `frame` makes one of some of the items."""
@@ -106,7 +116,14 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """What was sent still goes out."""
         if self._transport is not None:
+            self._say_last()
             self._transport.close()
+
+    def end_writing(self) -> None:
+        """What was sent goes out, and nothing after it; the other side may still talk."""
+        if self._transport is not None:
+            self._say_last()
+            self._transport.write_eof()
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -116,15 +133,54 @@ class Connection(asyncio.Protocol):
         """Gives its owner a frame that somebody else has taken from it."""
         self._on_frame(frame)
 
+    @property
+    def principal(self) -> Principal | None:
+        """Whom the other side's certificate names; None: there is no TLS. Raises Unauthenticated."""
+        return None if self.tls is None else self.tls.principal
+
+    def secured(self) -> None:
+        """Hears that the handshake is done; or, without TLS, that there is none."""
+        self._write(self._opening)
+
     # ---- what the loop does
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(0)  # else what is sent leaves at the end of the loop's turn
-        if self._opening:
-            self._transport.write(self._opening)
+        if self.tls is None:
+            self.secured()
+        else:
+            self._transport.write(self.tls.outgoing())
 
     def data_received(self, data: bytes) -> None:
+        if self.tls is None:
+            self.bytes_received(data)
+        else:
+            self._unseal(self.tls, data)
+
+    def _unseal(self, tls: TlsStream, data: bytes) -> None:
+        was_ready, came = tls.is_ready, b""
+        try:
+            came = tls.take(data)
+        except Unauthenticated as error:
+            self.refusal = error
+        if self._transport is not None and (told := tls.outgoing()):
+            self._transport.write(told)
+        if self.refusal is not None:
+            self.refused()
+            return
+        if tls.is_ready and not was_ready:
+            self.secured()
+        if came and not self.is_ending:
+            self.bytes_received(came)
+        if tls.is_over:
+            self.close()
+
+    def refused(self) -> None:
+        """Hears that nothing comes of it: see `refusal`."""
+        self.abort()
+
+    def bytes_received(self, data: bytes) -> None:
         buffer = self._buffer
         if not buffer and len(data) - LENGTH.size == _length(data) <= self.max_frame_bytes:
             self.frames += 1
@@ -159,9 +215,40 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._ended = str(error) if error else "the connection was closed"
+        self._ended = self.refusal.message if self.refusal else str(error) if error else "the connection was closed"
         if self._on_end is not None:
             self._on_end(self._ended)
+
+    def _say_last(self) -> None:
+        """Has TLS say that nothing comes any more, once."""
+        if self.tls is not None and self._transport is not None and (told := self.tls.end()):
+            self._transport.write(told)
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is None or not data:
+            return
+        if self.tls is None:
+            self._transport.write(data)
+        elif not self._transport.is_closing():  # the other side has been told that nothing comes any more
+            self._transport.write(self.tls.seal(data))
+
+
+class _Dialled(Connection):
+    """The end that connects; `done` is over when the other side is known to be who it has to be."""
+
+    def __init__(self, opening: bytes, tls: TlsStream) -> None:
+        super().__init__(opening, tls)
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def secured(self) -> None:
+        super().secured()
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        if not self.done.done():
+            self.done.set_exception(self.refusal or ConnectionError("it ended the connection before it was secure"))
 
 
 class Outbox(Generic[ItemT]):
@@ -211,13 +298,28 @@ def _length(data: bytes) -> int:
     return int(LENGTH.unpack_from(data)[0]) if len(data) >= LENGTH.size else -1
 
 
-async def connect(address: str, purpose: Purpose) -> Connection:
-    """Raises OSError. The caller bounds the time."""
+async def connect(address: str, purpose: Purpose, tls: Tls | None = None, expected: str = "") -> Connection:
+    """`expected`, with TLS: as for `check_process`.
+
+    Raises OSError, Unauthenticated. The caller bounds the time.
+    """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
-    transport, connection = await loop.create_connection(lambda: Connection(purpose.opening), host, port)
+    if tls is None:
+        transport, connection = await loop.create_connection(lambda: Connection(purpose.opening), host, port)
+        notice_death(transport.get_extra_info("socket"))
+        return connection
+    stream = TlsStream(tls.contexts(), serves=False, expected=expected)
+    transport, dialled = await loop.create_connection(lambda: _Dialled(purpose.opening, stream), host, port)
     notice_death(transport.get_extra_info("socket"))
-    return connection
+    try:
+        await dialled.done
+    except Unauthenticated as error:
+        raise Unauthenticated(f"{address}: {error.message}", hint=error.hint) from None
+    except asyncio.CancelledError:
+        dialled.abort()
+        raise
+    return dialled
 
 
 def split_address(address: str) -> tuple[str, int]:

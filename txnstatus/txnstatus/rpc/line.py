@@ -10,11 +10,12 @@ from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unauthenticated
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
+from txnstatus.security.tls import Tls
 
 CONNECT_SECONDS = 3.0
 
@@ -32,8 +33,16 @@ WaitingT = TypeVar("WaitingT", bound=Waiting)
 class Line(ABC, Generic[WaitingT]):
     """One life of the connection. Calls of one loop turn leave in one frame."""
 
-    def __init__(self, address: str, purpose: Purpose, cluster_id: Callable[[], str]) -> None:
-        """`cluster_id`: the cluster that is meant, once it is known; empty: whichever it is."""
+    def __init__(
+        self,
+        address: str,
+        purpose: Purpose,
+        cluster_id: Callable[[], str],
+        tls: Tls | None = None,
+        expected: str = "",
+    ) -> None:
+        """`cluster_id`: the cluster that is meant, once it is known; empty: whichever it is. `tls`, `expected`: as for
+        `connect`."""
         self.address = address
         self.closed = False
         self._cluster_id = cluster_id
@@ -42,7 +51,7 @@ class Line(ABC, Generic[WaitingT]):
         self._waiting: dict[int, WaitingT] = {}
         self._deadlines = Deadlines(self._too_late)
         self._connection: Connection | None = None
-        self._connecting = asyncio.get_running_loop().create_task(self._connect(purpose))
+        self._connecting = asyncio.get_running_loop().create_task(self._connect(purpose, tls, expected))
 
     @abstractmethod
     def _hear(self, waiting: WaitingT, reply: pb.Reply) -> None:
@@ -72,10 +81,17 @@ class Line(ABC, Generic[WaitingT]):
         self._deadlines.remove(number)
         return self._waiting.pop(number, None)
 
-    async def _connect(self, purpose: Purpose) -> None:
+    @abstractmethod
+    def _refused(self, why: Unauthenticated) -> TxnError:
+        """What all calls hear where one side does not take the other for who it has to be."""
+
+    async def _connect(self, purpose: Purpose, tls: Tls | None, expected: str) -> None:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                connection = await connect(self.address, purpose)
+                connection = await connect(self.address, purpose, tls, expected)
+        except Unauthenticated as error:
+            self.close(self._refused(error))
+            return
         except OSError as error:
             self.close(NoAnswer(f"{self.address} cannot be reached: {error or 'no answer'}"))
             return
@@ -86,7 +102,12 @@ class Line(ABC, Generic[WaitingT]):
         if meant := self._cluster_id():
             connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=meant)).SerializeToString())
         self._outgoing.open(connection)
-        connection.take_up(self._deliver, lambda why: self.close(NoAnswer(f"{self.address}: {why}")))
+        connection.take_up(self._deliver, self._ended)
+
+    def _ended(self, why: str) -> None:
+        told = f"{self.address}: {why}"
+        refusal = self._connection.refusal if self._connection is not None else None
+        self.close(self._refused(Unauthenticated(told, hint=refusal.hint)) if refusal else NoAnswer(told))
 
     def _deliver(self, data: bytes) -> None:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from txnstatus.errors import Overloaded
+from txnstatus.errors import Overloaded, Unauthenticated
 from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.rpc.connection import (
     MAX_FRAME_BYTES,
@@ -22,15 +22,28 @@ from txnstatus.rpc.connection import (
     split_address,
 )
 from txnstatus.rpc.guests import Bounds, Guests
-from txnstatus.rpc.server import Registry, refuse
+from txnstatus.rpc.server import Registry, refuse, refuse_first
+from txnstatus.security.principals import Kind
+from txnstatus.security.stream import HANDSHAKE, TAKES_NONE, TlsStream
+from txnstatus.security.tls import Tls
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """Time between two looks for connections whose time is over."""
+SAME_SECONDS = 10.0
+"""Time in which the log says the same of a connection only once: who is refused tries again."""
+GIVE = "give a directory with ca.pem, certificate.pem and key.pem: TXN_CREDENTIALS, or connect(credentials=...)"
 
 Accept = Callable[[Connection], object]
 """Takes a connection up: sets its callbacks. Its first frame has come, and is handed on then."""
+
+MAY_BE: Mapping[Purpose, frozenset[Kind]] = {
+    Purpose.CALLS: frozenset(Kind),
+    Purpose.PEER_CALLS: frozenset({Kind.NODE, Kind.HOST}),
+    Purpose.RAFT: frozenset({Kind.NODE}),
+}
+"""Who may have connections for what."""
 
 
 class Listener:
@@ -41,13 +54,16 @@ class Listener:
         registry: Registry,
         accept: Mapping[Purpose, Accept] = MappingProxyType({}),
         bounds: Bounds = Bounds(),  # noqa: B008 it is a value
+        tls: Tls | None = None,
     ) -> None:
-        """`accept`: what other connections than for calls are for."""
+        """`accept`: what other connections than for calls are for. `tls` None: whoever reaches the port may do all."""
+        self.tls = tls
         self.accept = {Purpose.CALLS: registry.serve_client, Purpose.PEER_CALLS: registry.serve, **accept}
         self.guests: Guests[Connection] = Guests(bounds)
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._looking: asyncio.TimerHandle | None = None
+        self._warned: tuple[str, float] = ("", 0.0)
 
     async def bind(self, address: str) -> None:
         """Takes the port, and lets nobody in yet. Raises OSError where it is in use, or the address not this host's."""
@@ -86,6 +102,13 @@ class Listener:
         if self._looking is None and self.guests.any_may_be_late:
             self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
+    def warn(self, told: str) -> None:
+        """For the operator."""
+        now, (last, at) = asyncio.get_running_loop().time(), self._warned
+        if told != last or now - at >= SAME_SECONDS:
+            self._warned = told, now
+            log.warning("%s", told)
+
     def _look(self) -> None:
         self._looking = None
         for connection in self.guests.late(asyncio.get_running_loop().time()):
@@ -97,9 +120,12 @@ class _Guest(Connection):
     """A connection that somebody has made to this port."""
 
     def __init__(self, listener: Listener) -> None:
-        super().__init__()
+        """It is a stranger while it says who it is, too."""
+        tls = listener.tls
+        super().__init__(tls=TlsStream(tls.contexts(), serves=True) if tls else None)
         self.max_frame_bytes = MAX_REQUEST_BYTES + MAX_SHARED_FRAME_BYTES
         self._listener = listener
+        self._is_silent = True
         self._said = b""
         self._purpose: Purpose | None = None
         self.take_up(self._take_first, lambda _why: None)
@@ -111,13 +137,22 @@ class _Guest(Connection):
         self._end(self._listener.guests.came(self, asyncio.get_running_loop().time()))
 
     def data_received(self, data: bytes) -> None:
+        if self.refusal is not None:
+            return  # what comes until the other side has read why is nothing to us
+        if self._is_silent and self.tls is not None and not data.startswith(HANDSHAKE):
+            self._refuse_plain()
+            return
+        self._is_silent = False
+        super().data_received(data)
+
+    def bytes_received(self, data: bytes) -> None:
         if self._purpose is None:
             self._said += data
             data = self._open()
         if self._purpose is None:
             return
         had, frames = self.unfinished, self.frames
-        super().data_received(data)
+        super().bytes_received(data)
         if (had or self.unfinished) and self in self._listener.connections and not self.is_ending:
             now, begun = asyncio.get_running_loop().time(), not had or self.frames > frames
             self._end(self._listener.guests.holds(self, self.unfinished, now, begun=begun))
@@ -135,13 +170,21 @@ class _Guest(Connection):
         if self._purpose is None and any(each.opening.startswith(opening) for each in self._listener.accept):
             self._said = said
         elif self._purpose is None:
-            log.warning("a connection that begins with %r, which is not served here", opening)
-            self.abort()
+            self._refuse_opening(opening)
         return said[OPENING_BYTES:]
 
     def _take_first(self, frame: bytes) -> None:
         """Whoever sends a whole frame is no stranger any more."""
         purpose, guests = cast(Purpose, self._purpose), self._listener.guests
+        try:
+            self._check(purpose)
+        except Unauthenticated as error:
+            self._listener.warn(f"a connection is refused: {error.message}")
+            self.refusal = error
+            if purpose is not Purpose.RAFT:
+                refuse(self, frame, error)
+            self.end_writing()
+            return
         if guests.known(self, is_peer=purpose is not Purpose.CALLS):
             if purpose is Purpose.RAFT:
                 self.max_frame_bytes = MAX_FRAME_BYTES
@@ -152,6 +195,40 @@ class _Guest(Connection):
         if purpose is not Purpose.RAFT:
             refuse(self, frame, Overloaded("this node has as many connections as it may have"))
         self.close()
+
+    def _check(self, purpose: Purpose) -> None:
+        """Whether who it is may have a connection for that. Raises Unauthenticated."""
+        if self._listener.tls is None:
+            return
+        found, own = self.principal, self._listener.tls.own
+        if found is None or found.cluster != own.cluster:
+            raise Unauthenticated(f"{found or 'nobody'} is not of cluster {own.cluster}")
+        if found.kind not in MAY_BE[purpose]:
+            raise Unauthenticated(f"{found} is no process that may have a connection for {purpose.name}")
+
+    def end_writing(self) -> None:
+        """The other side is to read why before it hears of the end, which its time as a stranger brings at the latest:
+        what is closed with something unread is reset."""
+        self.take_up(lambda _frame: None, lambda _why: None)
+        super().end_writing()
+
+    def refused(self) -> None:
+        self._listener.warn(f"a connection is refused: {self.refusal.message if self.refusal else ''}")
+        self.end_writing()
+
+    def _refuse_plain(self) -> None:
+        self.tls, self.refusal = None, Unauthenticated("this node takes connections with TLS only", hint=GIVE)
+        refuse_first(self, self.refusal)
+        self.refused()
+
+    def _refuse_opening(self, opening: bytes) -> None:
+        if self.tls is None and opening.startswith(HANDSHAKE):
+            self.refusal = Unauthenticated("this node takes no TLS: its configuration has no [tls]")
+            self._write(TAKES_NONE)
+            self.refused()
+        else:
+            log.warning("a connection that begins with %r, which is not served here", opening)
+            self.abort()
 
     def _end(self, others: list[Connection]) -> None:
         for each in others:

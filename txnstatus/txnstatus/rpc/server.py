@@ -348,6 +348,11 @@ def refuse(connection: Connection, frame: bytes, error: TxnError) -> None:
     connection.send(pb.Frame(replies=replies).SerializeToString())
 
 
+def refuse_first(connection: Connection, error: TxnError) -> None:
+    """Answers a call that is not read: those who call count from 1."""
+    connection.send(pb.Frame(replies=[pb.Reply(id=1, error=to_detail(error))]).SerializeToString())
+
+
 def _read(frame: bytes) -> pb.Frame | None:
     """What a frame of calls holds; None: it does not read, or not in a moment."""
     if len(frame) > MAX_SHARED_FRAME_BYTES and not bulk.is_one_call(frame):

@@ -1,0 +1,78 @@
+"""The commands of `txnctl` that make certificates, for tests and small clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from txndeploy.local.authority import DAYS, Authority
+from txndeploy.terminal.commands import tells_errors
+from txndeploy.terminal.output import console, plain
+from txnstatus.security.principals import Kind
+
+commands = typer.Typer(rich_markup_mode=None)
+cert_app = typer.Typer(help="Certificates: an authority, and those that it issues.", no_args_is_help=True)
+commands.add_typer(cert_app, name="cert")
+
+AuthorityOption = Annotated[Path, typer.Option("--ca", help="The authority's directory.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Where ca.pem, certificate.pem and key.pem go.")]
+DaysOption = Annotated[float, typer.Option(help="How long the certificate holds, from now on.")]
+HostOption = Annotated[
+    list[str] | None,
+    typer.Option("--host", help="A name or address where gRPC clients reach it; several are possible."),
+]
+
+
+@cert_app.command("ca")
+@tells_errors
+def cert_ca(
+    cluster: Annotated[str, typer.Argument(help="The cluster's name, as `cluster_name` in the configurations.")],
+    directory: Annotated[Path, typer.Option("--out", help="Where ca.pem and ca-key.pem go.")],
+) -> None:
+    """Make an authority. Keep its directory where no node and no program reads it."""
+    Authority.found(cluster, directory)
+    console().print(f"An authority of cluster {plain(cluster)} is in {plain(str(directory))}.", soft_wrap=True)
+
+
+@cert_app.command("node")
+@tells_errors
+def cert_node(
+    name: Annotated[str, typer.Argument(help="The node's `node_id`.")],
+    ca: AuthorityOption,
+    out: OutOption,
+    host: HostOption = None,
+    days: DaysOption = DAYS,
+) -> None:
+    """Issue a node's certificate; again, in its place, before it expires. A node that runs notices."""
+    _issue(Kind.NODE, name, ca, out, host or (), days)
+
+
+@cert_app.command("host")
+@tells_errors
+def cert_host(
+    name: Annotated[str, typer.Argument(help="The foreign participant's name.")],
+    ca: AuthorityOption,
+    out: OutOption,
+    days: DaysOption = DAYS,
+) -> None:
+    """Issue the certificate of a foreign participant's host."""
+    _issue(Kind.HOST, name, ca, out, (), days)
+
+
+@cert_app.command("user")
+@tells_errors
+def cert_user(
+    name: Annotated[str, typer.Argument(help="Whom transactions are to name as their owner.")],
+    ca: AuthorityOption,
+    out: OutOption,
+    days: DaysOption = DAYS,
+) -> None:
+    """Issue the certificate of a person or a program."""
+    _issue(Kind.USER, name, ca, out, (), days)
+
+
+def _issue(kind: Kind, name: str, ca: Path, out: Path, hosts: list[str] | tuple[()], days: float) -> None:
+    principal = Authority.load(ca).issue(kind, name, out, hosts=hosts, days=days)
+    console().print(f"{plain(principal.uri)} is in {plain(str(out))}, for {days:g} days.", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Who is at the other end: certificates, what they say, and what that allows."""
