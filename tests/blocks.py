@@ -41,7 +41,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "[conflict_strategies]": "tests/test_docs.py",
     },
     "docs/security.md": {
-        "txnctl cert ca": "tests/integration/operating/test_secure.py",
+        "txnctl cert ca": "tests/unit/deploy/test_certificates.py",
         "[tls]": "tests/test_docs.py",
     },
     "docs/sql.md": {

@@ -62,7 +62,7 @@ def tls_of(credentials: str | Path | None) -> Tls | None:
 
 
 def _owner(shown: Tls | None, said: str | None) -> str:
-    """Whose transactions are begun. Raises InvalidArgument where that is somebody else than who is shown."""
+    """The owner of what is begun. Raises InvalidArgument where that is somebody else than who is shown."""
     if shown is None:
         return said or default_owner()
     if said and said != shown.own.owner:

@@ -129,7 +129,7 @@ class NotAuthorized(TxnError):
 
 
 class Unauthenticated(TxnError):
-    """Who asks, or who answers, is not who it has to be: give the right credentials, or have them issued anew."""
+    """One side of a connection is not who it has to be: give the right credentials, or have them issued anew."""
 
     code = "UNAUTHENTICATED"
     grpc_status = "UNAUTHENTICATED"

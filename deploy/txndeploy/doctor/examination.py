@@ -218,9 +218,11 @@ class Examination:
             request.below.extend(answer.next)
 
     def _silent_hosts(self) -> set[str]:
-        channel = self._client.session.channel
-        foreign = self._state.foreign.items()
-        return {name for name, address in foreign if address and not host_answers(channel, name, address)}
+        return {
+            name
+            for name, address in self._state.foreign.items()
+            if address and not host_answers(self._client.session.channel, name, address)
+        }
 
     # ---- compactions
 

@@ -68,8 +68,8 @@ class LocalCluster:
         variables of the node processes besides this process's own. `launcher`: words before each node's command; it
         must stay the process's child. `grpc`: whether new nodes serve gRPC too, on loopback, at the `grpc_address` of
         their configurations. `compactor`: whether a process beside them does compactions. `secure`: whether a new
-        cluster's connections go by TLS, with certificates of an authority of its own. `spawn`: how processes are
-        started (see `txndeploy.local.spawning`). `network`: by what nodes reach each other; without, plain loopback.
+        cluster has TLS, and an authority of its own. `spawn`: how processes are started (see
+        `txndeploy.local.spawning`). `network`: by what nodes reach each other; without, plain loopback.
 
         Raises DirectoryInUse where somebody else runs the nodes in the directory.
         """
@@ -84,11 +84,8 @@ class LocalCluster:
         self._doors: dict[str, str] = {}
         self._processes: dict[str, Spawned] = {}
         self._admin: dict[str, ManagerChannel] = {}
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._claim = Claim(self.directory)
-        self._claim.take()
-        known = sorted(self.directory.glob("n*/node.toml"))
-        if known:
+        self._claim = _claimed(self.directory)
+        if known := sorted(self.directory.glob("n*/node.toml")):
             self.configs = {path.parent.name: configuration.load(path) for path in known}
             self.warehouse = next(iter(self.configs.values())).warehouse
         else:
@@ -111,16 +108,23 @@ class LocalCluster:
                 )
                 for node in entries
             }
-        first = next(iter(self.configs.values()))
-        is_secure = first.tls is not None if known else secure
-        self._certificates = LocalCertificates(first.cluster_name, self.directory) if is_secure else None
+        self._certificates = self._certified(bool(known), secure=secure)
         for node in self.configs:
             self._connect(node)
         self._claim.tell(self.addresses)
         self._has_compactor = compactor
+        self.compactor = self._worker()
+
+    def _certified(self, known: bool, *, secure: bool) -> LocalCertificates | None:
+        """`known`: the cluster was made before, and stays as it was."""
+        first = next(iter(self.configs.values()))
+        is_secure = first.tls is not None if known else secure
+        return LocalCertificates(first.cluster_name, self.directory) if is_secure else None
+
+    def _worker(self) -> LocalCompactor:
         shown = {tls.VARIABLE: str(self.credentials)} if self.credentials else {}
         environment = {**self.environment, **shown}
-        self.compactor = LocalCompactor(self.addresses, self.directory / "compactor.log", environment, self._spawn)
+        return LocalCompactor(self.addresses, self.directory / "compactor.log", environment, self._spawn)
 
     @property
     def credentials(self) -> Path | None:
@@ -365,6 +369,14 @@ def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.
 def default_directory() -> Path:
     """Where `txnctl up` keeps its data unless told otherwise."""
     return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "txnstatus" / "local"
+
+
+def _claimed(directory: Path) -> Claim:
+    """Raises DirectoryInUse."""
+    directory.mkdir(parents=True, exist_ok=True)
+    claim = Claim(directory)
+    claim.take()
+    return claim
 
 
 def _other_ports(entries: Mapping[str, NodeEntry]) -> dict[str, int]:

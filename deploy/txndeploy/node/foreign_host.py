@@ -109,7 +109,7 @@ class ForeignProcess:
         self._environment.blocking.shutdown()
 
     async def _serve(self, host: ForeignHost, cluster_id: str) -> None:
-        registry = Registry(self._name, lambda: cluster_id)
+        registry = Registry(self._name, lambda: cluster_id, only_processes=True)
         registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], host)
         listener = Listener(registry, bounds=Bounds.within(raise_limit() - OWN_DESCRIPTORS), tls=self._tls)
         try:

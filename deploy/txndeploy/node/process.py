@@ -42,9 +42,9 @@ from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
-from txnstatus.status.table import TxnStatusTable
 from txnstatus.security.principals import Kind, Principal
 from txnstatus.security.tls import Tls
+from txnstatus.status.table import TxnStatusTable
 
 if TYPE_CHECKING:
     from txnstatus.rpc.grpc_server import GrpcServer
@@ -78,9 +78,8 @@ class Node:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
-        bounds = _bounds(config)
+        bounds, tls = _bounds(config), _tls(config)
         self._lock = _own_directory(config)
-        tls = _tls(config)
         environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS))
         cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
         cluster.subscribe(lambda state: _save_catalog(config, state))

@@ -22,7 +22,7 @@ REQUEST = pb.GetTransactionStateRequest(txn_id=2)
 
 
 class Identities:
-    """Those of one authority."""
+    """Credentials of one authority."""
 
     def __init__(self, directory: Path, cluster: str = CLUSTER) -> None:
         self.directory = directory

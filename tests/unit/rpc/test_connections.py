@@ -488,7 +488,7 @@ class Dials:
     def __init__(self) -> None:
         self.made: asyncio.Queue[Connection] = asyncio.Queue()
 
-    async def connect(self, address: str, purpose: Purpose) -> Connection:
+    async def connect(self, address: str, purpose: Purpose, *_: object) -> Connection:
         connection = await connect(address, purpose)
         while connection._transport is not None:  # noqa: ASYNC110 nobody tells of it yet, which is the point
             await asyncio.sleep(0)

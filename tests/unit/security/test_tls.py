@@ -8,6 +8,7 @@ import random
 import socket
 import ssl
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -207,6 +208,35 @@ async def test_a_host_is_not_taken_for_a_node_by_clients(air: Identities) -> Non
     async with Served(tls=air.host()) as served, asyncio.timeout(QUICK):
         with pytest.raises(Unauthenticated, match="it is host billing of cluster air, and not a node"):
             await blocking(air.user(), served.address)
+
+
+async def test_nodes_hear_each_other_over_tls(air: Identities) -> None:
+    nodes = {name: NodeInfo(free_address(), ()) for name in ("n1", "n2")}
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    ends = []
+    for name in nodes:
+        raft = RaftTransport("air", name, 1, ClusterMap(CatalogState(100, nodes, {}, {}, 3, 1)), air.node(name))
+        driver = SimpleNamespace(
+            group=SimpleNamespace(group="g"),
+            connected=lambda peer: heard.put_nowait((peer, "connected")),
+            disconnected=lambda _peer: None,
+            receive=lambda peer, message: heard.put_nowait((peer, message.group)),
+        )
+        raft.add(driver)  # type: ignore[arg-type]
+        listener = Listener(Registry(), {Purpose.RAFT: raft.accept}, tls=air.node(name))
+        await listener.bind(nodes[name].address)
+        await listener.start()
+        ends.append((raft, listener))
+    async with asyncio.timeout(SECONDS):
+        for raft, _ in ends:
+            raft.start()
+        assert {await heard.get(), await heard.get()} == {("n1", "connected"), ("n2", "connected")}
+        for (raft, _), other in zip(ends, ("n2", "n1"), strict=True):
+            raft.send([(other, raft_pb2.RaftMessage(group="g"))])
+        assert {await heard.get(), await heard.get()} == {("n1", "g"), ("n2", "g")}
+    for raft, listener in ends:
+        await raft.stop()
+        listener.stop()
 
 
 async def test_a_stolen_identity_takes_no_part_in_raft(air: Identities, caplog: pytest.LogCaptureFixture) -> None:

@@ -43,7 +43,7 @@ MAY_BE: Mapping[Purpose, frozenset[Kind]] = {
     Purpose.PEER_CALLS: frozenset({Kind.NODE, Kind.HOST}),
     Purpose.RAFT: frozenset({Kind.NODE}),
 }
-"""Who may have connections for what."""
+"""The kinds of processes that may have a connection, by what it is for."""
 
 
 class Listener:

@@ -27,6 +27,7 @@ from txnstatus.rpc.deadlines import Deadlines, answer_by
 from txnstatus.rpc.errors import clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.load import Load
+from txnstatus.rpc.owners import check_call, claim
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +72,12 @@ class Registry:
     replica's; without, the node's.
     """
 
-    def __init__(self, name: str = "this node", cluster_id: Callable[[], str] = lambda: "") -> None:
-        """`name`: what errors call it. `cluster_id`: which cluster it is of, once that is known."""
-        self._name = name
+    def __init__(
+        self, name: str = "this node", cluster_id: Callable[[], str] = lambda: "", *, only_processes: bool = False
+    ) -> None:
+        """`name`: what errors call it. `cluster_id`: which cluster it is of, once that is known. `only_processes`:
+        users are answered nothing, where certificates tell who calls."""
+        self._name, self.only_processes = name, only_processes
         self.cluster_id = cluster_id
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
@@ -208,6 +212,8 @@ class ServedCalls:
         self._registry = registry
         self._connection = connection
         self._load = load
+        self._caller = connection.principal if load is not None else None
+        """Principal of the certificate; None: there is none, or it calls for whom it says."""
         self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
         self._replies.open(connection)
         connection.on_room = self._on_room
@@ -268,7 +274,7 @@ class ServedCalls:
                 if self._load is not None and self._registry.leaving is not None:
                     raise self._registry.leaving
                 check_cluster(self._meant, self._registry.cluster_id())
-                request = self._registry.read(call.method, call.payload, call.group)
+                request = self._read(call)
             except TxnError as error:
                 self._less(size)
                 self._reply(pb.Reply(id=call.id, error=to_detail(error)))
@@ -278,6 +284,13 @@ class ServedCalls:
             self._deadlines.add(served, left)
             self._registry.begin(call.method, served, call.group)
         self._begin_soon()
+
+    def _read(self, call: pb.Call) -> Message:
+        """Raises the TxnError that is the answer."""
+        check_call(self._caller, call.method, call.group, only_processes=self._registry.only_processes)
+        request = self._registry.read(call.method, call.payload, call.group)
+        claim(request, self._caller)
+        return request
 
     def _may_begin(self) -> bool:
         """Whether one that waits may: a client that has much under way, or takes no answer in, has to wait."""
