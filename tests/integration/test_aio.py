@@ -26,8 +26,10 @@ from txnclient import (
 )
 from txnclient.change.merge import Merge
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.types import TERMINAL
 
 MANY = 1000
+CANCELLED = 100
 IN_LOOP: Mapping[type, str] = {
     Client: "abort add_group alter_table attempt_seconds begin begin_many call change_columns close compactions "
     "create_table delete drop_table get insert insert_ignore join last_commit locks participants place_database "
@@ -137,11 +139,46 @@ def test_a_cancelled_write_aborts_and_a_closed_client_refuses(
             await twin.table(name)
         return int(txn.id)
 
-    async def awaited(call: object) -> object:
-        return await call  # type: ignore[misc]
-
     txn_id = asyncio.run(asyncio.wait_for(work(), 60))
     assert client.get(txn_id).state in (TxnState.ABORTED, TxnState.ABORT_IN_PROGRESS)
+
+
+def test_a_cancelled_commit_is_asked_again_and_nothing_of_it_is_left(
+    cluster: LocalCluster, client: Client, new_table: Callable[..., str]
+) -> None:
+    """A hundred of them, each some turns of the loop later: as it is sent, on its way, and as the answer comes."""
+    name = new_table("id bigint", primary_key=["id"])
+
+    async def commit_cancelled(txn: Any, turns: int) -> None:
+        committing = asyncio.ensure_future(awaited(txn.commit()))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        committing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await committing
+
+    async def work() -> set[int]:
+        async with aio.connect(cluster.addresses) as twin:
+            txns = await twin.begin_many(CANCELLED)
+            for number, txn in enumerate(txns):
+                await txn.upsert(name, pa.table({"id": [number]}))
+            await asyncio.gather(*(commit_cancelled(txn, turns) for turns, txn in enumerate(txns, 1)))
+            left = txns.pop(0)
+            for txn in txns:
+                receipt = await txn.commit()
+                assert receipt.tables == (name,)
+            assert len(asyncio.all_tasks()) <= 1 + len(cluster.configs), "this one, and one for each line that connects"
+            return {left.id, *(each.id for each in txns)}
+
+    ids = asyncio.run(asyncio.wait_for(work(), 60))
+    wait_until(lambda: all(client.get(each).state in TERMINAL for each in ids), "nobody asks for the last one")
+    committed = {each for each in ids if client.get(each).state is TxnState.COMMITTED}
+    assert len(committed) >= CANCELLED - 1
+    assert client.snapshot().to_arrow(name).num_rows == len(committed)
+
+
+async def awaited(call: Any) -> Any:
+    return await call
 
 
 def waits(client: Client, table: str) -> bool:

@@ -99,7 +99,11 @@ class AsyncClient(Twin[Client]):
 
 
 class AsyncTransaction(Twin[Transaction]):
-    """`Transaction`: to be used by one task at a time. A call that is cancelled as it writes aborts it."""
+    """`Transaction`: to be used by one task at a time.
+
+    A call that is cancelled as it writes aborts it. A commit that is cancelled may go on: `await txn.commit()` again
+    tells what has come of it, and commits nothing twice. What was not sent, and nobody asks for, expires.
+    """
 
     async def __aenter__(self) -> Self:
         return self

@@ -154,6 +154,9 @@ class Ending:
         except TxnError as error:
             self._is_pending = True
             raise outcome.unknown(handle.id, f"{error.message}{self._seen}") from error
+        except BaseException:
+            self._is_pending = True  # interrupted, or its task was cancelled: it may have been sent
+            raise
         self._is_pending = True
         waits_for = f", and waits for {response.waits_for}" if response.waits_for else ""
         self._seen = f"; its last known state is {TxnState(response.txn.state).name}{waits_for}"

@@ -187,6 +187,24 @@ def test_forgotten_after_a_lost_answer_is_neither_success_nor_failure(
         txn.is_commit_complete()
 
 
+def test_forgotten_after_a_commit_that_was_interrupted_is_neither(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Ctrl-C, or as a task of asyncio is cancelled: it may have been sent by then."""
+    txn = client.begin()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client.session.channel, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            txn.commit()
+    manager.answers["CommitTransaction"] = raises(Forgotten("transaction 1 is forgotten"))
+    with pytest.raises(CommitUnknown, match="never will be"):
+        txn.commit()
+
+
 def test_forgotten_before_any_commit_is_what_it_says(manager: FakeManager, client: Client) -> None:
     manager.answers["CommitTransaction"] = raises(Forgotten("transaction 1 is forgotten"))
     manager.answers["GetTransactionState"] = raises(Forgotten("transaction 1 is forgotten"))
