@@ -20,7 +20,7 @@ from txnclient.read.table_files import TableFiles
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import NotFound
 from txnstatus.lake.timeline import Past
-from txnstatus.names import SYSTEM
+from txnstatus.names import SYSTEM, fold
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.schema import Column
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnState, time_of
@@ -70,6 +70,11 @@ class SystemTable:
     columns: str
     """Names and types of Spark's."""
     rows: Callable[[Client, Wanted], Iterable[Row]]
+
+
+def is_one(name: str) -> bool:
+    """Whether the table of that name is one of the system's, or none."""
+    return fold(name.partition(".")[0]) == SYSTEM
 
 
 def names() -> list[str]:

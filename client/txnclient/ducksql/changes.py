@@ -12,7 +12,8 @@ from txnclient.change.casts import NULL, STRING, Term, cast, stored
 from txnclient.change.merge import Merge
 from txnclient.change.sql import own_type
 from txnclient.ducksql.arguments import literal
-from txnclient.ducksql.queries import Query, Reading, answered, understood
+from txnclient.ducksql.queries import Query, answered, understood
+from txnclient.ducksql.reading import Reading
 from txnclient.ducksql.trees import require_only, shown, table_name, text_of
 from txnclient.formats import fitting
 from txnclient.formats.schemas import named

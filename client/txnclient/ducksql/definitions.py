@@ -12,9 +12,10 @@ from sqlglot import exp
 from txnclient.client.client import Client
 from txnclient.client.making import unmake
 from txnclient.control import system_tables
-from txnclient.ducksql import columns, system
+from txnclient.ducksql import columns
 from txnclient.ducksql.changes import fitted
-from txnclient.ducksql.queries import Reading, understood
+from txnclient.ducksql.queries import understood
+from txnclient.ducksql.reading import Reading
 from txnclient.ducksql.trees import require_only, shown, table_name
 from txnclient.outcome import RowsAffected
 from txnstatus.errors import InvalidArgument, NotFound
@@ -116,7 +117,7 @@ def describe(client: Client, tree: exp.Expression, resolve: Resolve) -> pa.Table
     """As Spark's: a row for each column, and then for those of partitions and of the key."""
     require_only(tree, "DESCRIBE", "this", "kind")
     name = table_name(tree.this, resolve)
-    if system.is_one(name):
+    if system_tables.is_one(name):
         columns = system_tables.columns(system_tables.named(fold(name.partition(".")[2])))
         return texts(("col_name", "data_type", "comment"), list(map(_described, columns)))
     schema = client.table(name).schema

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -14,14 +13,13 @@ from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
 from txnclient.change import duck
-from txnclient.change.sql import DIALECT, own_type
-from txnclient.client.client import Client
+from txnclient.change.sql import own_type
+from txnclient.control import system_tables
 from txnclient.ducksql import system
-from txnclient.ducksql.arguments import instant
-from txnclient.ducksql.trees import Arguments, require_only, shown, table_name
+from txnclient.ducksql.reading import Reading
+from txnclient.ducksql.trees import column_name, shown
 from txnclient.read.scanned_later import ScannedLater, called
 from txnclient.read.table_files import TableFiles
-from txnclient.snapshot import Snapshot
 from txnstatus.errors import InternalError, InvalidArgument, TxnError
 from txnstatus.names import fold
 
@@ -38,19 +36,6 @@ _REFUSED = (
     duckdb.PermissionException,
     duckdb.SyntaxException,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What tables a statement reads, and as of when."""
-
-    client: Client
-    now: Snapshot
-    at: Callable[[int | datetime], Snapshot]
-    """The snapshot of `VERSION AS OF` and `TIMESTAMP AS OF`; it is closed by whoever gives it."""
-    resolve: Callable[[list[str]], str]
-    """The name of a table of its parts, as they are written. Raises InvalidArgument."""
-    args: Arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +114,7 @@ def _name_columns(tree: exp.Expression) -> None:
     """Calls columns that nobody has named by what is written, as Spark does."""
     for each in tree.selects if isinstance(tree, exp.Query) else ():
         if not isinstance(each, exp.Alias | exp.Aliases | exp.Column | exp.Star):
-            name = each.sql(DIALECT, normalize_functions="lower")
-            each.replace(exp.alias_(each.copy(), name, quoted=True))
+            each.replace(exp.alias_(each.copy(), column_name(each), quoted=True))
 
 
 def _adapt(tree: exp.Expression) -> None:
@@ -193,13 +177,10 @@ def _scan(node: exp.Table, tree: exp.Expression, reading: Reading) -> tuple[Scan
     """The rows of a table: of files DuckDB reads what it wants, when it does; of all else what is named is read now.
     And what makes of the columns of files those of the table, where these are called otherwise.
     """
-    require_only(node, f"table {node.name}", "this", "db", "catalog", "alias", "version", "joins", "laterals", "pivots")
-    name = table_name(node, reading.resolve)
-    if system.is_one(name):
+    name = reading.named(node)
+    if system_tables.is_one(name):
         return system.read(name, node, reading.client), ""
-    snapshot = reading.now
-    if (version := node.args.get("version")) is not None:
-        snapshot = reading.at(instant(version, reading.args))
+    snapshot = reading.snapshot_of(node)
     found = snapshot.table_files(name)
     with snapshot.explained(name):
         if found.files and found.are_the_table:

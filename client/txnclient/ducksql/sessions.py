@@ -1,4 +1,7 @@
-"""Sessions of SQL without Spark: statements one after the other, each by itself or between BEGIN and COMMIT."""
+"""Sessions of SQL without Spark: statements one after the other, each by itself or between BEGIN and COMMIT.
+
+DuckDB, and what comes with it, is loaded by the first statement that needs it: that takes longer than to count a table.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from txnclient.control import procedures, statements
 from txnclient.control.session import SqlSession
 from txnclient.control.statements import Call
 from txnclient.control.words import Session, Words
-from txnclient.ducksql import changes, definitions
 from txnclient.ducksql.arguments import evaluated
-from txnclient.ducksql.queries import Reading, answered
+from txnclient.ducksql.counting import counted
+from txnclient.ducksql.reading import Reading
 from txnclient.ducksql.scripts import Piece, pieces
 from txnclient.ducksql.trees import Arguments, shown, tree_of
 from txnclient.outcome import CommitReceipt, RowsAffected
@@ -33,13 +36,8 @@ from txnstatus.types import time_of
 CATALOG = "txn"
 """The name that may stand before a table's, as it does in Spark."""
 NOTHING = pa.table({})
-_CHANGES = {
-    "Insert": changes.insert,
-    "Delete": changes.delete,
-    "Update": changes.update,
-    "Merge": changes.merge,
-    "TruncateTable": changes.truncate,
-}
+_CHANGES = {"Insert": "insert", "Delete": "delete", "Update": "update", "Merge": "merge", "TruncateTable": "truncate"}
+"""Statements by their class of sqlglot's → what does them in `changes`."""
 
 
 @dataclass
@@ -118,24 +116,28 @@ class DuckSession(Staying):
         kind = type(tree).__name__
         if isinstance(tree, exp.Query | exp.Values):
             with self._reading(args) as reading:
-                return answered(tree, reading)
+                return _answered(tree, reading)
         if kind in _CHANGES:
             return self._changed(kind, tree, args)
         return self._defined(tree, args)
 
     def _changed(self, kind: str, tree: exp.Expression, args: Arguments) -> pa.Table:
-        block = self._here.block
+        from txnclient.ducksql import changes
+
+        change, block = getattr(changes, _CHANGES[kind]), self._here.block
         if block is not None:
             with block.using() as txn, txn.working(kind.upper()), self._reading(args) as reading:
                 assert isinstance(txn, Transaction)
-                return _counted(_CHANGES[kind](txn, tree, reading))
+                return _counted(change(txn, tree, reading))
         with self._client.transaction(self._label) as txn:
             with self._reading(args, txn.snapshot) as reading:
-                rows = _CHANGES[kind](txn, tree, reading)
+                rows = change(txn, tree, reading)
             self._here.last_commit = txn.commit()
         return _counted(rows)
 
     def _defined(self, tree: exp.Expression, args: Arguments) -> pa.Table:
+        from txnclient.ducksql import definitions
+
         if isinstance(tree, exp.Describe):
             return definitions.describe(self._client, tree, self._resolve)
         if not isinstance(tree, exp.Create | exp.Drop | exp.Alter):
@@ -209,6 +211,8 @@ class DuckSession(Staying):
         return rows
 
     def _shown(self, words: Words) -> pa.Table:
+        from txnclient.ducksql import definitions
+
         if words.skip("USE"):
             words.restart("USE database")
             words.skip("USE")
@@ -230,6 +234,15 @@ class DuckSession(Staying):
         if lists_tables:
             return definitions.tables(self._client, database, pattern)
         return definitions.databases(self._client, pattern)
+
+
+def _answered(tree: exp.Expression, reading: Reading) -> pa.Table:
+    """The rows of a query."""
+    if (rows := counted(tree, reading)) is not None:
+        return rows
+    from txnclient.ducksql import queries
+
+    return queries.answered(tree, reading)
 
 
 def _column(values: list[Any], kind: str) -> pa.Array:

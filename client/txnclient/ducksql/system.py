@@ -13,14 +13,9 @@ from txnclient.client.client import Client
 from txnclient.control import system_tables
 from txnclient.control.system_tables import TIMES, Wanted
 from txnstatus.errors import InvalidArgument
-from txnstatus.names import SYSTEM, fold
+from txnstatus.names import fold
 
 _COMPARISONS = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
-
-
-def is_one(name: str) -> bool:
-    """Whether the table of that name is one of the system's, or none."""
-    return fold(name.partition(".")[0]) == SYSTEM
 
 
 def read(name: str, node: exp.Table, client: Client) -> pa.Table:

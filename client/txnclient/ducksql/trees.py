@@ -70,6 +70,11 @@ def shown(tree: exp.Expression) -> str:
     return repr(tree.sql(DIALECT)[:200])
 
 
+def column_name(select: exp.Expr) -> str:
+    """What a column of a query is called: as is said, or else by what is written, as Spark does."""
+    return select.alias or select.sql(DIALECT, normalize_functions="lower")
+
+
 def text_of(tree: exp.Expression, qualifiers: Mapping[str, str] | None = None) -> str:
     """An expression as text that means the same. `qualifiers`: what stands before columns, folded → what is to.
 

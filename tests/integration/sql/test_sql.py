@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
@@ -20,6 +22,8 @@ from txnclient import (
     NotFound,
     Transaction,
 )
+from txnclient.session import Conversation
+from txndeploy.local.cluster import LocalCluster
 
 Rows = list[tuple[Any, ...]]
 
@@ -50,6 +54,40 @@ def test_a_query_is_answered_over_files_dead_rows_and_rows_changed_by_key(
     assert rows(client.sql(f"SELECT count(*), sum(id) FROM {name}")) == [(3, 8)]
     assert rows(client.sql(f"SELECT count(*) FROM {name} WHERE note <= 'D'")) == [(2,)]
     assert client.sql(f"SELECT sum(id) AS s FROM {name}").schema.field("s").type == pa.int64()
+
+
+def test_rows_are_counted_by_manifests_where_they_tell(client: Client, new_table: Callable[..., str]) -> None:
+    plain, keyed = new_table("id bigint, p string", partition_by=["p"]), new_table("id bigint", primary_key=["id"])
+
+    def counts(table: str, session: Conversation | Client = client) -> set[int]:
+        """By manifests alone, and by a look at the rows."""
+        return {rows(session.sql(f"SELECT {what} FROM {table}"))[0][0] for what in ("count(*)", "count(*), 1")}
+
+    assert counts(plain) == counts(keyed) == {0}
+    client.write(pa.table({"id": range(10), "p": ["a", "b"] * 5}), plain)
+    then = client.write(pa.table({"id": range(3)}), keyed).commit_timestamp
+    client.delete_where(plain, "id < 3")
+    client.upsert(keyed, pa.table({"id": [2, 7]}))
+    assert (counts(plain), counts(keyed), counts(f"{keyed} VERSION AS OF {then}")) == ({7}, {4}, {3})
+    with client.sql_session() as session:
+        session.sql(f"BEGIN; DELETE FROM {plain} WHERE p = 'a'; INSERT INTO {plain} VALUES (1, 'c')")
+        assert (counts(plain, session), counts(plain)) == ({5}, {7})
+    assert client.sql(f"SELECT COUNT(*) AS n FROM {plain} x").to_pylist() == [{"n": 7}]
+    assert client.sql(f"SELECT COUNT(*) FROM {plain}").schema == pa.schema([("count(*)", pa.int64())])
+    for other in ("WHERE id > 5", "LIMIT 0", "GROUP BY p HAVING count(*) > 100", f"CROSS JOIN {keyed} WHERE false"):
+        assert rows(client.sql(f"SELECT count(*) FROM {plain} {other}")) in ([], [(0,)], [(4,)]), other
+    assert rows(client.sql(f"SELECT count(DISTINCT p) FROM {plain}")) == [(2,)]
+    assert rows(client.sql("SELECT count(*) FROM system.locks")) == [(0,)]
+
+
+def test_a_count_loads_neither_duckdb_nor_pandas(cluster: LocalCluster, client: Client, flights: str) -> None:
+    """What is loaded is most of the time that `txnctl sql -c` takes."""
+    asked = f"txnclient.connect({cluster.addresses!r}).sql('SELECT count(*) FROM {flights}').column(0).to_pylist()"
+    loaded = "[name for name in ('duckdb', 'pandas', 'pyarrow.dataset') if name in sys.modules]"
+    said = subprocess.check_output(
+        [sys.executable, "-c", f"import sys, txnclient; print({asked}, {loaded})"], text=True
+    )
+    assert said == "[4] []\n"
 
 
 def test_the_page_runs_as_pasted(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
