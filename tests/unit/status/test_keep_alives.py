@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ class Open:
         for record in self.table.unfinished:
             self.kept.add(record, 0.0)
 
-    def beat(self, ids: range, now: float, owner: str = OWNER) -> list[TxnId]:
+    def beat(self, ids: Iterable[int], now: float, owner: str = OWNER) -> list[TxnId]:
         return self.kept.beat(ids, owner, self.table.unfinished_by_id, now)
 
     def overdue(self, now: float, at_most: int = 1_000_000) -> list[TxnId]:
@@ -129,11 +130,74 @@ def test_a_shorter_lifetime_is_seen_at_once() -> None:
     assert those.overdue(5.5) == [0, 1]
 
 
+def test_a_call_that_came_twice_is_heard_of_and_looked_at_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnstatus.status.keep_alives.MAX_LOOKS", 1)
+    those = Open(MANY)
+    for now in (1.0, 2.0, 3.0):
+        assert those.beat(range(MANY), now) == []
+    behind = []
+    for _ in range(2):
+        assert those.overdue(12.9) == []
+        behind.append(those.kept.behind)
+    assert behind == [True, False], "the first of them took its one look, which was for all"
+    assert {those.kept.heard(TxnId(number)) for number in range(MANY)} == {3.0}
+    assert those.overdue(13.5) == list(range(MANY)), "a flock that is silent is looked at as what it was"
+
+
+def test_so_many_flocks_part_at_once_that_not_many_more_expire_than_are_asked_for() -> None:
+    those = Open(30)
+    for first in (0, 10, 20):
+        for now in (1.0, 2.0):
+            those.beat(range(first, first + 10), now)
+    assert those.overdue(12.5, at_most=15) == list(range(20))
+    assert those.overdue(12.5, at_most=15) == list(range(20, 30))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_flock_is_as_its_members_would_be_by_themselves(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Whatever comes in whatever order: beats of some, or of others among them, ends, expiries that fail, a grace."""
+    rng, twins = random.Random(seed), (Open(0), Open(0))
+    monkeypatch.setattr(twins[1].kept, "_gather", lambda _call: None)
+    grace, flocks, now = rng.choice((0.0, 3.0)), 0, 0.0
+    for those in twins:
+        for number in range(2):
+            interval = 2_000 + 1_000 * number * (seed % 2)
+            those.table.apply(cmd.BeginTxns(f"request-{number}", 6, OWNER, "", interval, 1))
+        those.kept.take_over(those.table.unfinished, 0.0, grace)
+    for _ in range(100):
+        now += rng.random() / 2
+        txn_id = TxnId(rng.randrange(12))
+        what = rng.choice(
+            ("beat", "beat", "beat", "beat some", "look", "look", "end", "fail") if now > 2 else ("beat",)
+        )
+        group = rng.choice((range(6), range(6, 12), range(12)))
+        some = rng.sample(range(12), rng.randrange(1, 13))
+        answers = []
+        for those in twins:
+            match what:
+                case "beat" | "beat some":
+                    answers.append(those.beat(group if what == "beat" else some, now))
+                case "look":
+                    answers.append(those.overdue(now))
+                case "end":
+                    those.table.apply(cmd.BeginCommit(txn_id, OWNER, 1))
+                    those.kept.remove(txn_id)
+                case "fail":
+                    those.kept.expiry_failed(txn_id)
+        assert answers[:1] == answers[1:], (now, what)
+        assert all(twins[0].kept.is_looked_at(each) for each in map(TxnId, range(12)) if each in twins[0].kept)
+        flocks += len(twins[0].kept._calls)
+    assert flocks, "there was none"
+    assert twins[0].overdue(100.0) == twins[1].overdue(100.0)
+
+
 def test_nothing_of_it_is_gone_through_for_garbage() -> None:
     """Or a collection would stop the leader of a million for as long as it takes to walk through them."""
     those = Open(MANY)
-    those.beat(range(MANY), 1.0)
+    for now in (1.0, 2.0):
+        those.beat(range(MANY // 2), now)
     those.overdue(10.5)
     gc.collect()
-    kept = (those.kept._heard, those.kept._born, those.kept._bucket_of, *those.kept._buckets.values())
+    of_each = (those.kept._heard, those.kept._born, those.kept._bucket_of, those.kept._flock_of)
+    kept = (*of_each, *those.kept._buckets.values())
     assert not any(map(gc.is_tracked, kept))
