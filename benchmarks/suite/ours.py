@@ -165,17 +165,16 @@ async def open_write(
     return await channel.call("txnstatus.Table/OpenWrite", request, table_pb2.OpenWriteResponse, CALL_SECONDS)
 
 
-async def add_files(channel: PeerChannel, txn: int, table: str, write_id: str, ref: table_pb2.ManifestRef) -> None:
+def appended(txn: int, table: str, write_id: str, ref: table_pb2.ManifestRef) -> table_pb2.AddFilesRequest:
     """An append of what the manifest lists."""
-    request = table_pb2.AddFilesRequest(
+    return table_pb2.AddFilesRequest(
         txn_id=txn, owner=OWNER, table=table, write_id=write_id, mode=table_pb2.APPEND, manifest=ref
     )
-    await channel.call("txnstatus.Table/AddFiles", request, table_pb2.AddFilesResponse, CALL_SECONDS)
 
 
-async def commit(channel: PeerChannel, txn: int) -> None:
-    """Raises RuntimeError for another outcome."""
-    request = pb.CommitTransactionRequest(txn_id=txn, owner=OWNER, wait_millis=COMMIT_WAIT_MS)
+async def commit(channel: PeerChannel, txn: int, last_writes: Sequence[table_pb2.AddFilesRequest] = ()) -> None:
+    """With what it writes last, as the client library does. Raises RuntimeError for another outcome."""
+    request = pb.CommitTransactionRequest(txn_id=txn, owner=OWNER, wait_millis=COMMIT_WAIT_MS, last_writes=last_writes)
     answer = await channel.call(f"{MANAGER}/CommitTransaction", request, pb.CommitTransactionResponse, CALL_SECONDS)
     if TxnState(answer.txn.state) not in DECIDED_COMMIT:
         raise RuntimeError(f"transaction {txn} did not commit: {TxnState(answer.txn.state).name}")

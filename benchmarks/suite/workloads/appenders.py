@@ -15,7 +15,7 @@ import pyarrow as pa
 import txnclient
 from benchmarks.suite.drive import drive
 from benchmarks.suite.model import Contender, Goal, Settings, Tally, Workload
-from benchmarks.suite.ours import OWNER, TABLES, OurCluster, add_files, begin_writing, commit
+from benchmarks.suite.ours import OWNER, TABLES, OurCluster, appended, begin_writing, commit
 from benchmarks.suite.threads import Blocking, in_threads
 from txnstatus.lake import manifest
 from txnstatus.lake.manifest import DataFile
@@ -26,7 +26,7 @@ ROWS = pa.table({"id": pa.array(range(COUNT), pa.int64()), "note": [f"row {numbe
 
 
 class Ours(OurCluster):
-    about = "begin with a write, its durable manifest, commit; all appenders share a stream; no rows are encoded"
+    about = "begin with a write, its durable manifest, commit with it; all share a stream; no rows are encoded"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -45,8 +45,7 @@ class Ours(OurCluster):
                 files = [DataFile(f"{opened.directory}/part-0.parquet", COUNT, 1_000)]
                 write = partial(manifest.write, table_id=opened.table.table_id, txn_id=txn, write_id=write_id)
                 ref = await asyncio.to_thread(write, opened.directory, files)
-                await add_files(channel, txn, TABLE, write_id, ref)
-                await commit(channel, txn)
+                await commit(channel, txn, [appended(txn, TABLE, write_id, ref)])
 
             tally = await drive(append, point, seconds)
         with txnclient.connect(self.cluster.addresses) as client, client.snapshot() as snapshot:
