@@ -203,8 +203,6 @@ class NodeConfig(_Section):
         addresses = [entry.address for entry in self.nodes.values()]
         if len(set(addresses)) != len(addresses):
             raise ValueError("two nodes have the same address")
-        if self.grpc_address is not None and self.tls is not None:
-            raise ValueError("grpc_address with [tls]: gRPC is served without TLS only")
         if self.grpc_address in addresses:
             raise ValueError(f"grpc_address {self.grpc_address} is a node's address: gRPC has a port of its own")
         return self

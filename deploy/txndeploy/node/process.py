@@ -78,13 +78,13 @@ class Node:
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.incarnation = secrets.randbits(63)
-        bounds, tls = _bounds(config), _tls(config)
+        bounds, self._tls = _bounds(config), _tls(config)
         self._lock = _own_directory(config)
         environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS))
         cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
         cluster.subscribe(lambda state: _save_catalog(config, state))
-        self._client = TxnSystemClient(cluster, environment, tls=tls)
-        self._transport = RaftTransport(config.cluster_name, config.node_id, self.incarnation, cluster, tls)
+        self._client = TxnSystemClient(cluster, environment, tls=self._tls)
+        self._transport = RaftTransport(config.cluster_name, config.node_id, self.incarnation, cluster, self._tls)
         self._chronicler = Chronicler(self._led_ranges, self._client, config.warehouse, environment.blocking)
         kept_from = self._chronicler.kept_from
         try:
@@ -94,7 +94,7 @@ class Node:
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
         self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
-        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds, tls)
+        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds, self._tls)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down")
         self._grpc: GrpcServer | None = None
@@ -109,7 +109,7 @@ class Node:
         if self.config.grpc_address is not None:
             from txnstatus.rpc.grpc_server import GrpcServer  # whoever does not want it does without its threads
 
-            self._grpc = GrpcServer(self._roles.registry)
+            self._grpc = GrpcServer(self._roles.registry, self._tls)
             with _binding(self.config.grpc_address):
                 self._grpc.bind(self.config.grpc_address)
         self._roles.start()

@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
 from tests.unit.harness.answering import SECONDS, STATE, Manager
+from tests.unit.harness.identities import Identities
+from txndeploy.local.authority import Authority
 from txndeploy.local.network import free_ports
 from txnstatus.proto import common_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.grpc_server import CLUSTER_KEY, DETAIL_KEY, GROUP_KEY, GrpcServer
 from txnstatus.rpc.server import Registry
+from txnstatus.security import tls
+from txnstatus.security.principals import Kind
+from txnstatus.security.tls import Tls
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[Registry, str, grpc.aio.Channel]]:
+async def served(shown: Tls | None = None) -> AsyncIterator[tuple[Registry, str, grpc.aio.Channel]]:
     """A manager, by itself and as the replica of a group."""
     registry, address = Registry("n1", lambda: "local.1"), f"127.0.0.1:{free_ports(1)[0]}"
     for group in ("", "status-0"):
         registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], Manager(), group)
-    server = GrpcServer(registry)
+    server = GrpcServer(registry, shown)
     server.bind(address)
     await server.start()
     async with grpc.aio.insecure_channel(address) as channel:
@@ -71,6 +77,40 @@ async def test_an_error_comes_as_a_status_and_in_the_metadata(
         assert raised.value.code() is status
         detail = dict(raised.value.trailing_metadata()).get(DETAIL_KEY, b"")
         assert common_pb2.ErrorDetail.FromString(detail).code == code  # type: ignore[arg-type]
+
+
+async def asked(address: str, shown: Path | None, method: str = STATE, **options: Any) -> int | str:
+    """What a client hears, or the status that it gets; `shown`: its credentials."""
+    request = pb.GetTransactionStateRequest(txn_id=2).SerializeToString()
+    if shown is None:
+        made = grpc.aio.insecure_channel(address)
+    else:
+        authority, key, certificate = ((shown / f"{name}.pem").read_bytes() for name in ("ca", "key", "certificate"))
+        made = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(authority, key, certificate))
+    async with made as channel:
+        try:
+            answer = await channel.unary_unary(f"/{method}")(request, timeout=SECONDS, **options)
+        except grpc.aio.AioRpcError as error:
+            return error.code().name
+    return pb.GetTransactionStateResponse.FromString(answer).txn.txn_id
+
+
+async def test_who_calls_by_grpc_is_known_by_its_certificate(tmp_path: Path) -> None:
+    air, again = Identities(tmp_path / "air"), Identities(tmp_path / "again")
+    node, user, stranger = tmp_path / "node", air.files(Kind.USER, "alice"), again.files(Kind.USER, "alice")
+    air.authority.issue(Kind.NODE, "n1", node, hosts=["127.0.0.1"])
+    (stranger / "ca.pem").write_bytes(air.authority.pem)
+    sea = tmp_path / "sea"
+    Authority("sea", air.authority.certificate, air.authority.key).issue(Kind.USER, "alice", sea)
+    async with served(tls.within(node)) as (_, address, _):
+        assert await asked(address, user) == 2
+        assert await asked(address, user, metadata=((GROUP_KEY, "status-0"),)) == "PERMISSION_DENIED"
+        assert await asked(address, air.files(Kind.NODE, "n2"), metadata=((GROUP_KEY, "status-0"),)) == 2
+        assert await asked(address, sea) == "UNAUTHENTICATED"
+        assert await asked(address, stranger) == "UNAVAILABLE"
+        assert await asked(address, None) == "UNAVAILABLE"
+        again.authority.issue(Kind.NODE, "n1", node, hosts=["127.0.0.1"])
+        assert await asked(address, again.files(Kind.USER, "bob")) == 2, "its certificate was read again"
 
 
 async def test_a_port_in_use_is_an_error() -> None:

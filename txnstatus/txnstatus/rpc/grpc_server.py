@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import grpc
 
@@ -13,6 +14,8 @@ from txnstatus.rpc.deadlines import ANSWER_SHARE
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.server import Registry, is_method
+from txnstatus.security.principals import Principal, of_names
+from txnstatus.security.tls import Tls, check_cluster_of
 
 GRPC_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
@@ -32,6 +35,8 @@ GROUP_KEY = "txn-group"
 """Metadata of a call that names the group whose replica is to answer."""
 CLUSTER_KEY = "txn-cluster"
 """Metadata of a call that names the cluster that is meant, by its id; any other one refuses it."""
+NAMES = "x509_subject_alternative_name"
+"""Key of a call's context with the names of the caller's certificate."""
 DETAIL_KEY = "txn-error-bin"
 """Trailing metadata in which an ErrorDetail comes, beside a status that any client understands."""
 
@@ -39,14 +44,20 @@ DETAIL_KEY = "txn-error-bin"
 class GrpcServer:
     """`bind`, then `start`; serves until `stop`."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, tls: Tls | None = None) -> None:
+        """`tls` None: whoever reaches the port may do all."""
         self._server = grpc.aio.server(options=GRPC_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
-        self._server.add_generic_rpc_handlers((_Handlers(registry),))
+        self._server.add_generic_rpc_handlers((_Handlers(registry, tls),))
+        self._tls = tls
 
     def bind(self, address: str) -> None:
         """Raises OSError where the port is in use, or the address not this host's."""
         try:
-            self._server.add_insecure_port(address)
+            if self._tls is None:
+                self._server.add_insecure_port(address)
+            else:
+                shows = partial(_shows, self._tls)  # at each handshake, in a thread of gRPC's
+                self._server.add_secure_port(address, grpc.dynamic_ssl_server_credentials(shows(), shows, True))
         except RuntimeError as error:
             raise OSError(str(error)) from error
 
@@ -60,8 +71,17 @@ class GrpcServer:
 class _Handlers(grpc.GenericRpcHandler):
     """Whatever the registry has at the time of the call."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, registry: Registry, tls: Tls | None) -> None:
+        self._registry, self._tls = registry, tls
+
+    def _caller(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> Principal | None:
+        """Whom the certificate names; None: there is no TLS. Raises Unauthenticated."""
+        if self._tls is None:
+            return None
+        names = (name.decode(errors="replace") for name in context.auth_context().get(NAMES, ()))
+        caller = of_names(name for name in names if "://" in name)
+        check_cluster_of(caller, self._tls.own)
+        return caller
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         """None, which is UNIMPLEMENTED, for a method that there is not."""
@@ -77,7 +97,8 @@ class _Handlers(grpc.GenericRpcHandler):
             try:
                 check_cluster(meant, registry.cluster_id())
                 seconds = math.inf if left is None else left * ANSWER_SHARE
-                return (await registry.call(method, payload, group, seconds)).SerializeToString()
+                answer = await registry.call(method, payload, group, seconds, self._caller(context))
+                return answer.SerializeToString()
             except TxnError as error:
                 detail = to_detail(error).SerializeToString()
                 status, summary = grpc.StatusCode[error.grpc_status], clip(error.message, MAX_HINT_BYTES)
@@ -85,3 +106,8 @@ class _Handlers(grpc.GenericRpcHandler):
                 raise AssertionError("abort raises") from error
 
         return grpc.unary_unary_rpc_method_handler(serve)  # bytes in, bytes out: the registry decodes
+
+
+def _shows(tls: Tls) -> grpc.ServerCertificateConfiguration:
+    found = tls.contexts()
+    return grpc.ssl_server_certificate_configuration([(found.key, found.certificate)], found.authority)

@@ -25,7 +25,7 @@ from txnstatus.rpc.guests import Bounds, Guests
 from txnstatus.rpc.server import Registry, refuse, refuse_first
 from txnstatus.security.principals import Kind
 from txnstatus.security.stream import HANDSHAKE, TAKES_NONE, TlsStream
-from txnstatus.security.tls import Tls
+from txnstatus.security.tls import Tls, check_cluster_of
 
 log = logging.getLogger(__name__)
 
@@ -200,10 +200,9 @@ class _Guest(Connection):
         """Whether who it is may have a connection for that. Raises Unauthenticated."""
         if self._listener.tls is None:
             return
-        found, own = self.principal, self._listener.tls.own
-        if found is None or found.cluster != own.cluster:
-            raise Unauthenticated(f"{found or 'nobody'} is not of cluster {own.cluster}")
-        if found.kind not in MAY_BE[purpose]:
+        found = self.principal
+        check_cluster_of(found, self._listener.tls.own)
+        if found is not None and found.kind not in MAY_BE[purpose]:
             raise Unauthenticated(f"{found} is no process that may have a connection for {purpose.name}")
 
     def end_writing(self) -> None:

@@ -28,6 +28,7 @@ from txnstatus.rpc.errors import clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.load import Load
 from txnstatus.rpc.owners import check_call, claim
+from txnstatus.security.principals import Principal
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +105,10 @@ class Registry:
         """The node has no replica of the group any more."""
         self._methods.pop(group, None)
 
-    def read(self, method: str, payload: bytes, group: str = "") -> Message:
-        """The request of a call. Raises the TxnError that is its answer."""
+    def read(self, method: str, payload: bytes, group: str = "", caller: Principal | None = None) -> Message:
+        """The request of a call; `caller`: whose it is, where a certificate says it. Raises the TxnError that is its
+        answer."""
+        check_call(caller, method, group, only_processes=self.only_processes)
         entry = self._methods.get(group, _NONE).get(method)
         if entry is None:
             raise self._not_served(method, group)
@@ -115,9 +118,11 @@ class Registry:
         if len(payload) > MAX_PLAIN_REQUEST_BYTES and not bulk.is_plain(payload):
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}")
         try:
-            return entry.request.FromString(payload)
+            request = entry.request.FromString(payload)
         except DecodeError as error:
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}") from error
+        claim(request, caller)
+        return request
 
     def answer(self, method: str, calls: Sequence[Call], group: str = "") -> None:
         """Begins to answer them. They hear TxnErrors only: what else a handler raises is logged."""
@@ -155,9 +160,11 @@ class Registry:
         for (method, group), calls in together.items():
             self.answer(method, calls, group)
 
-    async def call(self, method: str, payload: bytes, group: str = "", seconds: float = math.inf) -> Message:
-        """One call, by itself; who asks waits so long. Raises TxnErrors only."""
-        request = self.read(method, payload, group)
+    async def call(
+        self, method: str, payload: bytes, group: str = "", seconds: float = math.inf, caller: Principal | None = None
+    ) -> Message:
+        """One call, by itself; who asks waits so long. `caller`: as for `read`. Raises TxnErrors only."""
+        request = self.read(method, payload, group, caller)
         answer: Message = await asked(request, seconds, lambda calls: self.answer(method, calls, group))
         return answer
 
@@ -274,7 +281,7 @@ class ServedCalls:
                 if self._load is not None and self._registry.leaving is not None:
                     raise self._registry.leaving
                 check_cluster(self._meant, self._registry.cluster_id())
-                request = self._read(call)
+                request = self._registry.read(call.method, call.payload, call.group, self._caller)
             except TxnError as error:
                 self._less(size)
                 self._reply(pb.Reply(id=call.id, error=to_detail(error)))
@@ -284,13 +291,6 @@ class ServedCalls:
             self._deadlines.add(served, left)
             self._registry.begin(call.method, served, call.group)
         self._begin_soon()
-
-    def _read(self, call: pb.Call) -> Message:
-        """Raises the TxnError that is the answer."""
-        check_call(self._caller, call.method, call.group, only_processes=self._registry.only_processes)
-        request = self._registry.read(call.method, call.payload, call.group)
-        claim(request, self._caller)
-        return request
 
     def _may_begin(self) -> bool:
         """Whether one that waits may: a client that has much under way, or takes no answer in, has to wait."""

@@ -10,7 +10,7 @@ import logging
 import os
 import ssl
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from txnstatus.errors import InvalidArgument, Unauthenticated
@@ -47,6 +47,9 @@ class Contexts:
     own: Principal
     server: ssl.SSLContext
     client: ssl.SSLContext
+    authority: bytes
+    certificate: bytes
+    key: bytes = field(repr=False)
 
 
 _Signs = tuple[tuple[int, int, int], ...]
@@ -80,7 +83,10 @@ class Tls:
                 signs = _signs(self._files)
                 if signs not in (self._signs, self._failed):
                     self._failed = signs
-                    self._take_up(_load(self._files))
+                    found = _load(self._files)
+                    if _signs(self._files) != signs:
+                        return self._contexts  # it is being written: the next connection looks again
+                    self._take_up(found)
                     self._signs = signs
             except InvalidArgument as error:
                 log.warning("the certificates from before stay in use: %s", error.message)
@@ -103,6 +109,12 @@ def from_environment() -> Tls | None:
     """None: the variable is not set. Raises InvalidArgument."""
     directory = os.environ.get(VARIABLE)
     return within(directory) if directory else None
+
+
+def check_cluster_of(found: Principal | None, own: Principal) -> None:
+    """Whether who calls is of this process's cluster. Raises Unauthenticated."""
+    if found is None or found.cluster != own.cluster:
+        raise Unauthenticated(f"{found or 'nobody'} is not of cluster {own.cluster}")
 
 
 def check_process(found: Principal | None, own: Principal, expected: str = "") -> None:
@@ -154,7 +166,8 @@ def _load(files: TlsFiles) -> Contexts:
     server = _context(files, ssl.PROTOCOL_TLS_SERVER)
     server.verify_mode = ssl.CERT_REQUIRED
     server.num_tickets = 0  # nobody resumes; and what rests has nothing to read
-    return Contexts(_shown(files, server), server, _context(files, ssl.PROTOCOL_TLS_CLIENT))
+    shown, client = _shown(files, server), _context(files, ssl.PROTOCOL_TLS_CLIENT)
+    return Contexts(shown, server, client, *(path.read_bytes() for path in files.paths()))
 
 
 def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
