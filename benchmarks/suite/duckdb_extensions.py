@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 
-def loaded(name: str) -> Any:
-    """A connection of DuckDB in memory, with the extension of the package `duckdb_extension_NAME`."""
-    package = Path(str(importlib.import_module(f"duckdb_extension_{name}").__file__)).parent
-    (extension,) = package.rglob(f"{name}.duckdb_extension")
+def loaded(*names: str) -> Any:
+    """A connection of DuckDB in memory, with the extensions of packages `duckdb_extension_NAME`, in that order."""
     settings = {"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"}
     connection: Any = importlib.import_module("duckdb").connect(config=settings)
-    connection.execute(f"LOAD '{extension}'")
+    for name in names:
+        package = Path(str(importlib.import_module(f"duckdb_extension_{name}").__file__)).parent
+        (extension,) = package.rglob(f"{name}.duckdb_extension")
+        connection.execute(f"LOAD '{extension}'")
     return connection

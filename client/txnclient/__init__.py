@@ -23,6 +23,7 @@ from txnclient.foreign.work import Part
 from txnclient.history.savepoints import Savepoint
 from txnclient.info import TableInfo, TxnSummary
 from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
+from txnclient.outgoing.iceberg_versions import IcebergVersion
 from txnclient.snapshot import Snapshot
 from txnclient.streams.marks import Mark
 from txnclient.transaction.transaction import Transaction
@@ -65,6 +66,7 @@ __all__ = [
     "DataDamaged",
     "DataFile",
     "Forgotten",
+    "IcebergVersion",
     "IllegalState",
     "InternalError",
     "InvalidArgument",

@@ -11,6 +11,7 @@ from benchmarks.suite.measures import (
     lock_queue,
     plan,
     postgres,
+    publication,
     row_writes,
     small_appends,
     snapshot_pause,
@@ -33,4 +34,5 @@ ALL = (
     checksums,
     plan,
     stream_batches,
+    publication,
 )

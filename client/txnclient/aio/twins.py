@@ -42,6 +42,7 @@ IN_THREADS = frozenset(
         "past",
         "postgres",
         "publication",
+        "publish_iceberg",
         "read",
         "remove_mark",
         "restore",

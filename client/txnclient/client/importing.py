@@ -14,6 +14,8 @@ from txnclient.incoming import adopting, delta, iceberg, parquet
 from txnclient.incoming.source import Source
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
+from txnclient.outgoing import iceberg_versions
+from txnclient.outgoing.iceberg_versions import IcebergVersion
 from txnclient.snapshot import Snapshot
 from txnclient.transaction.beginning import begin
 from txnclient.write.files import Written
@@ -79,6 +81,22 @@ class Importing(Tables):
         Raises NotFound, InvalidArgument for a table that is not published, InternalError for a log that does not read.
         """
         return publication.look(self.session, table)
+
+    def publish_iceberg(self, table: str, to: str) -> IcebergVersion:
+        """Writes Iceberg metadata of the table as it is now into a directory, for whoever reads Iceberg.
+
+        It names the table's files where they lie: no data is written but, where rows are deleted, one file of their
+        positions. `to`: a directory of this machine's file systems, a path or a URI, beyond the locations of tables and
+        of this table's metadata alone; what is written there is `metadata/vN.metadata.json` and what that names, N one
+        more than before, and `version-hint.text`. Where the newest version is of this very state, none is written.
+        Nothing there is ever removed. It may be read as long as its files are there: what is overwritten goes after
+        `snapshot_retention_seconds`. Needs `txnstatus[import]`.
+
+        Raises InvalidArgument for a directory that cannot be; IllegalState: for a table with changes by key since its
+        last major compaction, or with files without the columns that it is partitioned by; where the directory
+        has metadata of something else, or somebody else has written there, or writes just now; NotFound.
+        """
+        return iceberg_versions.publish(self.session, table, to, [each.location for each in self.tables()])
 
     def _copied(self, info: TableInfo, source: Source) -> CommitReceipt:
         (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex, tables=[info.name])

@@ -1,4 +1,4 @@
-"""`txnctl table import`."""
+"""`txnctl table import` and `txnctl table iceberg`."""
 
 from __future__ import annotations
 
@@ -39,3 +39,28 @@ def import_files(
         typer.echo(output.as_json({"txn_id": receipt.txn_id, "commit_timestamp": receipt.commit_timestamp}))
         return
     console().print(f"{plain(path)} is in {plain(name)} as of {receipt.commit_timestamp}.")
+
+
+@tells_errors
+def publish_iceberg(
+    cluster: ClusterOption,
+    name: str,
+    path: Annotated[str, typer.Argument(help="A directory for the metadata, which is of this table alone.")],
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = 30.0,
+) -> None:
+    """Write Iceberg metadata of a table as it is now, for engines that read Iceberg.
+
+    The table's files stay where they are, and are named there. What was written before stays, too.
+    """
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        done = client.publish_iceberg(name, path)
+    if as_json:
+        found = {
+            "metadata": done.metadata,
+            "version": done.version,
+            "commit_timestamp": done.commit_timestamp,
+        }
+        typer.echo(output.as_json(found))
+        return
+    console().print(f"{plain(name)} as of {done.commit_timestamp} is version {done.version}: {plain(done.metadata)}")

@@ -20,6 +20,7 @@ commands.add_typer(app, name="table")
 app.command("compact")(compacting.compact)
 app.command("optimize")(compacting.optimize)
 app.command("import")(importing.import_files)
+app.command("iceberg")(importing.publish_iceberg)
 
 KNOWN = f"There are {', '.join(table_properties.KNOWN)}"
 

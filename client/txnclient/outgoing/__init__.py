@@ -1,0 +1,1 @@
+"""What others read our tables by, written when somebody asks for it."""
