@@ -11,6 +11,7 @@ import pytest
 
 from tests.badinput.world import World
 from txnstatus.proto import raft_pb2, rpc_pb2
+from txnstatus.raft.transport import PROTOCOL
 from txnstatus.rpc.connection import MAX_FRAME_BYTES, OPENING, Purpose
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -74,7 +75,7 @@ def _talk(
 
 
 def _hello(**changes: object) -> bytes:
-    fields: dict[str, object] = {"cluster_name": "local", "node_id": "n2", "incarnation": 1, "protocol": 1, **changes}
+    fields = {"cluster_name": "local", "node_id": "n2", "incarnation": 1, "protocol": PROTOCOL, **changes}
     return raft_pb2.RaftFrame(hello=raft_pb2.Hello(**fields)).SerializeToString()  # type: ignore[arg-type]
 
 
@@ -84,7 +85,8 @@ def _hello(**changes: object) -> bytes:
         (_hello(cluster_name="elsewhere"), "'elsewhere'"),
         (_hello(cluster_name=""), "cluster"),
         (_hello(cluster_id="local.0123"), "'local.0123'"),
-        (_hello(protocol=99), "protocol 99"),
+        (_hello(protocol=PROTOCOL + 1), f"protocol {PROTOCOL + 1}"),
+        (_hello(protocol=PROTOCOL - 1), f"protocol {PROTOCOL - 1}"),
         (_hello(node_id="n99"), "'n99'"),
         (_hello(node_id="n1"), "'n1'"),
         (_hello(node_id=""), "''"),

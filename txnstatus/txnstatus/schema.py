@@ -28,6 +28,10 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 """Types of whole numbers, each with all values of those before it."""
 MAX_RETIRED = 10_000
 """Columns that can be dropped from one table, over all of its time."""
+FOR_NEWER = "renamed: a newer txnstatus reads it"
+"""The type, on the wire, of a column that a program which knows of names in files alone would take for another one: it
+is none, and such a program says so when it is to read or write the table.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +157,7 @@ class Schema:
 
     def to_wire(self) -> common.TableSchema:
         return common.TableSchema(
-            columns=[
-                common.Column(
-                    name=c.in_files,
-                    type=c.type,
-                    nullable=c.nullable,
-                    comment=c.comment,
-                    added=c.added,
-                    shown=c.name if c.stored else "",
-                    widened=c.widened,
-                )
-                for c in self.columns
-            ],
+            columns=map(_to_wire, self.columns),
             partition_by=self.partition_by,
             primary_key=self.primary_key,
             retired=self.retired,
@@ -173,12 +166,9 @@ class Schema:
 
     @classmethod
     def from_wire(cls, wire: common.TableSchema) -> Schema:
-        columns = (
-            Column(c.shown or c.name, c.type, c.nullable, c.comment, c.added, c.name if c.shown else "", c.widened)
-            for c in wire.columns
-        )
         retired = tuple(wire.retired)
-        return cls(tuple(columns), tuple(wire.partition_by), tuple(wire.primary_key), retired, wire.version)
+        columns = tuple(map(_from_wire, wire.columns))
+        return cls(columns, tuple(wire.partition_by), tuple(wire.primary_key), retired, wire.version)
 
     def require_same_columns(self, found: Sequence[Column], table: str) -> None:
         """Raises InvalidArgument naming the first column that is missing, unknown, or of another type.
@@ -198,6 +188,31 @@ class Schema:
                 )
         if by_name:
             raise InvalidArgument(f"column {next(iter(by_name))!r} of the data is not a column of table {table}")
+
+
+def _to_wire(column: Column) -> common.Column:
+    return common.Column(
+        name=column.in_files,
+        type=FOR_NEWER if column.stored else column.type,
+        nullable=column.nullable,
+        comment=column.comment,
+        added=column.added,
+        shown=column.name if column.stored else "",
+        widened=column.widened,
+        told_type=column.type if column.stored else "",
+    )
+
+
+def _from_wire(wire: common.Column) -> Column:
+    return Column(
+        wire.shown or wire.name,
+        wire.told_type or wire.type,
+        wire.nullable,
+        wire.comment,
+        wire.added,
+        wire.name if wire.shown else "",
+        wire.widened,
+    )
 
 
 def is_narrower(kind: str, wide: str) -> bool:

@@ -18,7 +18,9 @@ from txnclient.client.client import Client
 from txnclient.datasource import parts
 from txnclient.datasource.options import LATEST, Options
 from txnclient.datasource.parts import COMMIT_TIMESTAMP, TABLE, Part
+from txnclient.datasource.shown import Shown
 from txnclient.snapshot import Snapshot
+from txnstatus.schema import Schema
 from txnstatus.types import DECIDED_COMMIT, NO_TIMESTAMP, Timestamp
 
 if TYPE_CHECKING:
@@ -40,6 +42,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held: dict[Timestamp, Snapshot] = {}
         self._end: Timestamp | None = None
         """What there was when a query that is to end was started."""
+        client = connect()
+        self._shown = {
+            table: Shown.of(schema, client.table(table).schema, table, parts.OTHERS) for table in asked.tables
+        }
+        """The tables' columns, by the names that they had as the query was started."""
 
     # ---- what Spark asks for
 
@@ -85,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if above == NO_TIMESTAMP:
             snapshot = self._hold(last)
             return [
-                Part(each, self._constants(table, last))
+                Part(each, self._called(table, each.schema), self._constants(table, last))
                 for table in self._asked.tables
                 for each in parts.split(snapshot.table_files(table))
             ]
@@ -99,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 new = held.later(at)
                 changes = new.changes_since(old, table)
                 only = "" if self._asked.changes else table
-                found.append(Part(changes, self._constants(table, at), only))
+                found.append(Part(changes, self._called(table, changes.schema), self._constants(table, at), only))
                 old = new
         return sorted(found, key=lambda part: int(part.constants[COMMIT_TIMESTAMP]))
 
@@ -116,6 +123,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._let_go(at)
 
     # ---- inside
+
+    def _called(self, table: str, schema: Schema) -> dict[str, str]:
+        """Raises as `Shown` does."""
+        return self._shown[table].called_in(schema)
 
     def _constants(self, table: str, at: Timestamp) -> dict[str, Any]:
         return {COMMIT_TIMESTAMP: at, TABLE: table}

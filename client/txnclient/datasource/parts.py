@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 COMMIT_TIMESTAMP = "_commit_timestamp"
 TABLE = "_table"
+OTHERS = (CHANGE_KIND, COMMIT_TIMESTAMP, TABLE)
+"""What a read may show beside the columns of a table."""
 MAX_BATCH_ROWS = 100_000
 TASKS = 32
 """Most tasks that read one table: they are planned before Spark says how many would run at once."""
@@ -31,6 +33,8 @@ class Part(InputPartition):
     """Rows of some files of a table, or what has changed in it between two timestamps."""
 
     what: TableFiles | Changes | KeyedChanges
+    names: Mapping[str, str]
+    """What the read calls a column → what it is called here; one that is not here is null."""
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Columns that are the same in all of its rows."""
     only_inserts: str = ""
@@ -65,7 +69,7 @@ def read(part: Part, schema: StructType) -> Iterator[pa.RecordBatch]:
     rows, what = None, part.what
     target = to_arrow_schema(schema, timezone="UTC")
     if isinstance(what, TableFiles):
-        names = [name for name in target.names if name in {column.name for column in what.schema.columns}]
+        names = [part.names[name] for name in target.names if name in part.names]
         rows = what.to_arrow(names or None)
     else:
         rows = what.to_arrow()
@@ -79,8 +83,10 @@ def read(part: Part, schema: StructType) -> Iterator[pa.RecordBatch]:
     for wanted in target:
         if wanted.name in part.constants:
             column = pa.repeat(pa.scalar(part.constants[wanted.name], wanted.type), rows.num_rows)
-        elif wanted.name in rows.column_names:
-            column = rows[wanted.name].cast(wanted.type)
+        elif wanted.name in part.names:
+            column = rows[part.names[wanted.name]].cast(wanted.type)
+        elif wanted.name == CHANGE_KIND and CHANGE_KIND in rows.column_names:
+            column = rows[CHANGE_KIND].cast(wanted.type)
         elif wanted.name == CHANGE_KIND:
             column = pa.repeat(pa.scalar(INSERT, wanted.type), rows.num_rows)
         else:

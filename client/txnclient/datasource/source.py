@@ -11,7 +11,8 @@ from pyspark.sql.types import StructType
 from txnclient.client.client import Client
 from txnclient.datasource import options, parts
 from txnclient.datasource.clients import connected
-from txnclient.datasource.parts import COMMIT_TIMESTAMP, TABLE, Part
+from txnclient.datasource.parts import COMMIT_TIMESTAMP, OTHERS, TABLE, Part
+from txnclient.datasource.shown import Shown
 from txnclient.datasource.writing import Writer
 from txnclient.read.diff import CHANGE_KIND
 from txnclient.snapshot import Snapshot
@@ -44,7 +45,13 @@ class TxnSource(DataSource):
 
     def schema(self) -> str:
         asked = options.parse(self.options)
-        schemas = {table: self._client(asked).table(table).schema for table in asked.tables}
+        client = self._client(asked)
+        point = asked.until if asked.shows_changes and not asked.changes else asked.as_of
+        if point is None:
+            schemas = {table: client.table(table).schema for table in asked.tables}
+        else:  # what is read is called as it was then
+            with client.snapshot(point) as then:
+                schemas = {table: Schema.from_wire(then.scan(table).table.schema) for table in asked.tables}
         first = schemas[asked.tables[0]]
         for table, schema in schemas.items():
             if _shape(schema) != _shape(first):
@@ -91,11 +98,17 @@ class _Reader(DataSourceReader):
         client = connected(asked.cluster, asked.owner)
         if not asked.shows_changes:
             snapshot = _keep(client.snapshot(asked.as_of))
-            return [Part(each) for each in parts.split(snapshot.table_files(asked.table))]
+            found = snapshot.table_files(asked.table)
+            names = self._called(found.schema)
+            return [Part(each, names) for each in parts.split(found)]
         if asked.since is None:
             raise InvalidArgument("until says no since: changes are those between two points")
         old, new = _keep(client.snapshot(asked.since)), _keep(client.snapshot(asked.until))
-        return [Part(new.changes_since(old, asked.table))]
+        changes = new.changes_since(old, asked.table)
+        return [Part(changes, self._called(changes.schema))]
+
+    def _called(self, schema: Schema) -> dict[str, str]:
+        return Shown.of(self._schema, schema, self._asked.table, OTHERS).called_in(schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)

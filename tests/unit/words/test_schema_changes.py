@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import MAX_COLUMNS, Column, Schema, is_narrower, widest
 from txnstatus.schema_changes import FIRST, ColumnChange, changed
@@ -141,3 +143,21 @@ def test_no_two_columns_are_ever_called_alike_in_files() -> None:
 def test_a_change_is_the_same_on_the_wire(change: ColumnChange) -> None:
     wire = pb.ColumnChange.FromString(change.to_wire().SerializeToString())
     assert ColumnChange.from_wire(wire) == change
+
+
+def test_a_program_that_knows_of_names_in_files_alone_refuses_a_renamed_column() -> None:
+    """It would take the one that has its name now for the one that had it, or the other way round."""
+    renamed = changed(SCHEMA, [ColumnChange("v", rename="w"), ColumnChange("v", "int")], "t")
+    wire = renamed.to_wire()
+    assert Schema.from_wire(wire) == renamed
+    known = Schema(tuple(Column(each.name, each.type, each.nullable) for each in wire.columns), ("p",), ("id",))
+    for column in known.columns:
+        if column.name in ("v", "v~2"):
+            with pytest.raises(InvalidArgument, match="renamed: a newer txnstatus reads it"):
+                to_arrow(Schema((column,)))
+    assert to_arrow(Schema(known.columns[:1])).names == ["id"], "a table without such columns is what it was"
+
+
+def test_columns_that_were_renamed_before_their_types_were_told_apart_are_read() -> None:
+    wire = common.TableSchema(columns=[common.Column(name="v", type="int", nullable=True, shown="w")])
+    assert Schema.from_wire(wire) == Schema((Column("w", "int", stored="v"),))
