@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import IllegalState, NotFound, TxnError
 from txnstatus.names import check_table_name
@@ -27,6 +28,7 @@ class Savepoints:
 
     def __init__(self, client: TxnSystemClient, keepers: Keepers) -> None:
         self._client = client
+        self._catalog = CatalogClient(client)
         self._keepers = keepers
 
     async def create_savepoint(self, request: pb.CreateSavepointRequest) -> pb.CreateSavepointResponse:
@@ -36,6 +38,7 @@ class Savepoints:
         SnapshotTooOld.
         """
         check_request(request)
+        await self._hear_of_all()
         await asyncio.gather(*(self._find(check_table_name(name)) for name in request.tables))
         by_shard: defaultdict[int, list[str]] = defaultdict(list)
         for name in request.tables:
@@ -68,8 +71,13 @@ class Savepoints:
     async def release_savepoint(self, request: pb.ReleaseSavepointRequest) -> pb.ReleaseSavepointResponse:
         """The home comes last: until then the name is taken, and the call may be repeated."""
         home = self._client.cluster.shard_by_hash(check_name(request.name))
+        await self._hear_of_all()
         await self._drop(request.savepoint_id, [*(shard for shard in self._shards() if shard != home), home])
         return pb.ReleaseSavepointResponse()
+
+    async def _hear_of_all(self) -> None:
+        """Shards of a group that was added a moment ago are asked, too. Raises Unavailable."""
+        await self._catalog.refresh()
 
     async def _find(self, table: str) -> None:
         """Hears who keeps it, also where it is dropped by now."""

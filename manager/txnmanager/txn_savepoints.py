@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from txnmanager.keepers import CALL_SECONDS
 from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument
@@ -28,6 +29,7 @@ class TxnSavepoints:
 
     def __init__(self, client: TxnSystemClient) -> None:
         self._client = client
+        self._catalog = CatalogClient(client)
 
     async def set_savepoint(self, request: pb.SetSavepointRequest) -> pb.SetSavepointResponse:
         await self._ask_all("SetSavepoint", request, pb.SetSavepointResponse)
@@ -41,6 +43,10 @@ class TxnSavepoints:
         """Each shard about its own tables. Raises InvalidArgument for an id that no table can have."""
         check_count(len(request.table_ids), "participants", MAX_OPS_PER_CALL)
         by_shard = self._by_shard(request.table_ids)
+        if not by_shard.keys() <= set(self._client.cluster.state.shards):
+            await self._catalog.refresh()  # the group of one was added a moment ago
+        if unknown := by_shard.keys() - set(self._client.cluster.state.shards):
+            raise InvalidArgument(f"{by_shard[min(unknown)][0][:100]!r} is in no shard that there is")
 
         async def ask(shard: int, table_ids: list[str]) -> None:
             part = type(request)()
@@ -53,13 +59,12 @@ class TxnSavepoints:
         await asyncio.gather(*(ask(*each) for each in by_shard.items()))
 
     def _by_shard(self, table_ids: Iterable[str]) -> dict[int, list[str]]:
+        """Raises InvalidArgument."""
         found: defaultdict[int, list[str]] = defaultdict(list)
         for table_id in dict.fromkeys(table_ids):
             try:
                 shard = shard_of_table_id(table_id)
             except ValueError:
                 raise InvalidArgument(f"{table_id[:100]!r} is no table's id: savepoints are of tables") from None
-            if shard not in self._client.cluster.state.shards:
-                raise InvalidArgument(f"{table_id[:100]!r} is in no shard that there is")
             found[shard].append(table_id)
         return found

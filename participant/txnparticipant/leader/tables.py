@@ -102,7 +102,7 @@ class TableService:
             if wanted not in ("", own):
                 raise IllegalState(f"table {name} is placed in {own}, and stays there; it cannot be in {wanted}")
             return
-        shard = self._ranges.placement(name, here, wanted)
+        shard = await self._ranges.placement(name, here, wanted)
         if shard == here or (self._shard.dropped(name) and not wanted):
             return
         await self._propose(cmd.PlaceTable(name, shard))

@@ -10,11 +10,15 @@ import pytest
 
 from txnmanager.keepers import Keepers
 from txnmanager.savepoints import Savepoints
+from txnstatus.catalog.catalog import NodeInfo, initial
+from txnstatus.catalog.options import Options
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound
 from txnstatus.proto import savepoint_pb2 as pb
 
 HOME, REFUSES, LATE = 0, 1, 2
+NODES = {"n1": NodeInfo("n1:1", ("status", "participant"))}
+CATALOG = initial(NODES, participant_shards=3, replication=1, range_span=9, options=Options())
 SHARDS = {"t.nowhere": REFUSES, "t.there": LATE}
 
 
@@ -26,14 +30,20 @@ class Shards:
         self.asked_late = asyncio.Event()
         self.may_hold = asyncio.Event()
         self.cluster = SimpleNamespace(
-            shard_of_table=SHARDS.__getitem__, shard_by_hash=lambda _name: HOME, state=SimpleNamespace(shards=range(3))
+            shard_of_table=SHARDS.__getitem__,
+            shard_by_hash=lambda _name: HOME,
+            state=SimpleNamespace(shards=range(3)),
+            update=lambda _state: None,
         )
 
     async def call(self, *_: Any) -> None:
         """Whether a table is there, nobody knows here."""
 
     async def call_leader(self, group: str, method: str, _request: Any, response: Any, _timeout: float) -> Any:
-        shard, step = int(group.rpartition("-")[2]), method.rpartition("/")[2]
+        step = method.rpartition("/")[2]
+        if step == "GetCatalog":
+            return CATALOG.to_wire()
+        shard = int(group.rpartition("-")[2])
         if step == "HoldSavepoint" and shard == REFUSES:
             await self.asked_late.wait()
             raise NotFound("t.nowhere")

@@ -200,14 +200,17 @@ class StatusRanges(AllRanges):
     def group_of_shard(self, shard: int) -> str:
         return self._state.group_of(shard_group(shard))
 
-    def placement(self, name: str, shard: int, wanted: str) -> int:
+    async def placement(self, name: str, shard: int, wanted: str) -> int:
         """The shard that is to keep a new table which this one keeps by its hash.
 
-        `wanted`: the group; empty: its database's, or the shard's own. Raises InvalidArgument where there is none.
+        `wanted`: the group; empty: its database's, or the shard's own. Raises InvalidArgument where there is none,
+        Unavailable.
         """
         group = wanted or self._state.placements.get(name.partition(".")[0], "")
         if not group or group == self.group_of_shard(shard):
             return shard
+        if group not in self._state.shards_of:
+            await self._catalog.refresh()  # it was added a moment ago
         return self._client.cluster.shard_in(group, name)
 
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
