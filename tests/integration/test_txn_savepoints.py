@@ -192,6 +192,34 @@ def test_a_rollback_that_comes_late_takes_nothing_back_that_was_written_since(
     assert ids(client.snapshot(), table) == [2]
 
 
+def test_a_rollback_that_is_interrupted_leaves_nothing_but_to_go_back_or_to_abort(
+    client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have reached one table, and not another one: what the program would commit is half taken back."""
+    table = new_table()
+    txn = client.begin()
+    txn.savepoint("a")
+    txn.write(rows(1), table)
+    ask = txn.handle.ask
+
+    def interrupted(method: str, *rest: Any, **more: Any) -> Any:
+        if method.endswith("RollbackTo"):
+            raise KeyboardInterrupt
+        return ask(method, *rest, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(txn.handle, "ask", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            txn.rollback_to("a")
+    for not_now in (lambda: txn.write(rows(2), table), txn.commit):
+        with pytest.raises(IllegalState, match="the rollback to savepoint 'a' failed: KeyboardInterrupt"):
+            not_now()
+    txn.rollback_to("a")
+    txn.write(rows(2), table)
+    txn.commit()
+    assert ids(client.snapshot(), table) == [2]
+
+
 def test_savepoints_outlive_leaders(cluster: LocalCluster, client: Client, new_table: NewTable) -> None:
     table = new_table(primary_key=["id"])
     with client.transaction() as txn:

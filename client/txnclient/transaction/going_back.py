@@ -84,9 +84,10 @@ class GoingBack:
         try:
             if there:
                 handle.ask("txnstatus.TxnSavepoints/RollbackTo", request, pb.RollbackToResponse)
-        except TxnError as error:
+        except BaseException as error:  # an interruption as well: some tables may have gone back, and others not
             handle.failed_rollbacks.append(rollback_id)
-            handle.failure = handle.failure or f"the rollback to savepoint {name!r} failed: {error.message}"[:500]
+            said = error.message if isinstance(error, TxnError) else type(error).__name__
+            handle.failure = handle.failure or f"the rollback to savepoint {name!r} failed: {said}"[:500]
             raise
         del handle.savepoints[at + 1 :]
         handle.unanswered.clear()
