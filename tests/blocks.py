@@ -30,6 +30,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "from txnclient import aio": "tests/integration/test_aio.py",
         "txn.postgres(": "tests/postgres/test_postgres.py",
     },
+    "docs/history.md": {"client.run(": "tests/integration/history/test_compensating.py"},
     "docs/operations.md": {
         "grpc_address": "tests/test_docs.py",
         "table_roots": "tests/test_docs.py",

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from txnclient.alive.heartbeat import Heartbeats, keep_alive
 from txnclient.alive.leases import renew
 from txnclient.calls.channel import RETRIES, ManagerChannel
-from txnclient.calls.requests import build
+from txnclient.calls.requests import build, checked_id
 from txnclient.info import TableInfo, table_info
 from txnclient.staying import Staying
 from txnstatus.errors import Unavailable
@@ -147,8 +147,8 @@ class Session(Staying):
         return Timestamp(response.timestamp)
 
     def record(self, txn_id: int) -> common.TxnInfo:
-        """What the status table knows of a transaction. Raises NotFound."""
-        request = build(pb.GetTransactionStateRequest, txn_id=txn_id)
+        """What the status table knows of a transaction. Raises NotFound, InvalidArgument."""
+        request = build(pb.GetTransactionStateRequest, txn_id=checked_id(txn_id))
         return self.call("txnstatus.TxnManager/GetTransactionState", request, pb.GetTransactionStateResponse).txn
 
     def records(self, request: status_pb.ListTransactionsRequest) -> Iterator[common.TxnInfo]:

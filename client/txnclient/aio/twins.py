@@ -46,6 +46,7 @@ IN_THREADS = frozenset(
         "read",
         "remove_mark",
         "restore",
+        "run",
         "run_merge",
         "sql",
         "stage",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from operator import index
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -37,6 +38,16 @@ def names_of(tables: Iterable[str]) -> list[str]:
     if any(not isinstance(name, str) for name in names):
         raise InvalidArgument(f"tables = {_short(names)}: expected names, as text")
     return list(dict.fromkeys(names))
+
+
+def checked_id(txn_id: object) -> int:
+    """The id of a transaction, as an int. Raises InvalidArgument: in a request nothing is 0, which is one, too."""
+    try:
+        if not isinstance(txn_id, bool):
+            return index(txn_id)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise InvalidArgument(f"txn_id {_short(txn_id)}: the id of a transaction is a whole number")
 
 
 def checked_seconds(seconds: object, name: str = "timeout", rule: str = "") -> float:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from txnclient.calls.requests import build, checked_seconds
+from txnclient.calls.requests import build, checked_id, checked_seconds
 from txnclient.client import participants
 from txnclient.client.auto_commit import AutoCommit
 from txnclient.client.importing import Importing
 from txnclient.client.optimizing import Optimizing
 from txnclient.client.participants import ParticipantSummary
 from txnclient.client.placing import Placing
+from txnclient.client.running import Running
 from txnclient.client.speaking import Speaking
 from txnclient.client.streaming import Streaming
-from txnclient.client.undoing import Undoing
 from txnclient.compact.asking import Compacting
 from txnclient.history.savepoints import Savepoints, instant
 from txnclient.info import TxnSummary, txn_summary
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
-class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing, Speaking, Streaming, Undoing, Staying):
+class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing, Speaking, Streaming, Running, Staying):
     """Safe to use from many threads."""
 
     instead = Session.instead
@@ -164,7 +164,9 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
 
     def abort(self, txn_id: int, reason: str) -> None:
         """Aborts anybody's transaction, as an operator; the record says so."""
-        request = build(pb.AbortTransactionRequest, txn_id=txn_id, owner=self.owner, reason=reason, as_operator=True)
+        request = build(
+            pb.AbortTransactionRequest, txn_id=checked_id(txn_id), owner=self.owner, reason=reason, as_operator=True
+        )
         self.call("txnstatus.TxnManager/AbortTransaction", request, pb.AbortTransactionResponse)
 
     # ---- locks and readers

@@ -19,7 +19,7 @@ from txnclient.snapshot import Snapshot
 from txnclient.streams.marks import MARKS
 from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
-from txnstatus.errors import Conflict, IllegalState, NotFound
+from txnstatus.errors import Conflict, IllegalState, InvalidArgument, NotFound
 from txnstatus.foreign import foreign_name
 from txnstatus.lake.timeline import Past
 from txnstatus.names import quoted
@@ -93,7 +93,11 @@ class Undoing(Timeline):
         Raises SnapshotTooOld, naming the table, past what is kept; Conflict; NotFound for a name that no savepoint has,
         and for a table that was not there, or is not there any more; InvalidArgument.
         """
+        if to is None:
+            raise InvalidArgument("to = None: give a savepoint's name, a timestamp, or a datetime with a time zone")
         chosen = None if tables is None else names_of(tables)
+        if chosen == []:
+            raise InvalidArgument("a restore of no tables: name some, or none of them for all")
         at = instant(self.session, to)
         wanted = self._there_at(to, at) if chosen is None else chosen
         with self._transaction(label or f"restore to {to}"[:100], wanted) as txn:

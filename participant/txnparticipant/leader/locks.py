@@ -32,6 +32,8 @@ from txnstatus.types import ParticipantState, Statement, Timestamp, TxnId, micro
 
 log = logging.getLogger(__name__)
 
+COMPENSATING = "compensating"
+"""A strategy of those who lose as they commit: nobody is asked about it here."""
 MAX_WAITING = 1_000
 """Requests on one participant: each that comes is held against all of them."""
 MAX_LABELS = 10_000
@@ -107,9 +109,11 @@ class LockService:
     def check_strategy(self, name: str) -> None:
         """Raises InvalidArgument for a strategy that this node does not have."""
         if name not in self._strategies:
+            of_losers = "who may lose chooses it, and no table: client.run(work, compensating=rule)"
+            own = "one of your own is named in [conflict_strategies] of every node's configuration"
             raise InvalidArgument(
                 f"no conflict strategy {name[:100]!r}; there are {', '.join(self._strategies)}",
-                hint="one of your own is named in [conflict_strategies] of every node's configuration",
+                hint=of_losers if name == COMPENSATING else own,
             )
 
     def tell_of_missing_strategies(self) -> None:
