@@ -33,6 +33,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
     "docs/history.md": {"client.run(": "tests/integration/history/test_compensating.py"},
     "docs/operations.md": {
         "grpc_address": "tests/test_docs.py",
+        "http_address": "tests/test_docs.py",
         "table_roots": "tests/test_docs.py",
         "txnctl group add": "tests/integration/test_placement.py",
     },

@@ -18,7 +18,8 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError
 from txnstatus.names import check_table_name
 from txnstatus.rpc.calls import Call, Handler, takes_calls
-from txnstatus.rpc.server import Registry, full_name
+from txnstatus.rpc.methods import full_name
+from txnstatus.rpc.server import Registry
 from txnstatus.status.ranges import OfTransaction, StatusRanges
 
 

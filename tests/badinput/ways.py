@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.badinput.world import methods
-from txnstatus.rpc.server import full_name
+from txnstatus.rpc.methods import full_name
 
 LEFT_OUT = {
     "txnstatus.Catalog/ChangeCatalog": "takes a cluster apart: test_catalog_changes.py has one for each change",

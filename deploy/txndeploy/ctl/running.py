@@ -69,6 +69,9 @@ def up(
         Path | None, typer.Option("--dir", help="Where its data is kept; a cluster found there is started again.")
     ] = None,
     grpc: Annotated[bool, typer.Option("--grpc", help="The nodes of a new cluster serve gRPC, too.")] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="The nodes of a new cluster serve metrics and /readyz over HTTP, too.")
+    ] = False,
     compactor: Annotated[bool, typer.Option(help="Compactions are done, by a process beside the nodes.")] = True,
 ) -> None:
     """Run a cluster on this machine, until Ctrl-C. The data stays.
@@ -83,7 +86,7 @@ def up(
         signal.signal(signum, lambda *_: ended.set())
     try:
         with status_line(f"starting the cluster in {where}"):
-            cluster = LocalCluster(where, nodes, grpc=grpc, compactor=compactor)
+            cluster = LocalCluster(where, nodes, grpc=grpc, http=http, compactor=compactor)
             cluster.__enter__()
     except DirectoryInUse as used:
         _attach(used)
@@ -92,6 +95,8 @@ def up(
         show(listings.nodes(cluster), as_json=False)
         if grpc and not any(config.grpc_address for config in cluster.configs.values()):
             console().print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
+        if http and not any(config.http_address for config in cluster.configs.values()):
+            console().print("The cluster found there serves no HTTP: --http is for a new one.", style="yellow")
         console().print(f"\nexport TXN_CLUSTER={cluster.addresses}", soft_wrap=True)
         console().print("Ctrl-C ends the nodes.")
         some_run = watch(cluster, ended, lambda said: console().print(lines(said), style="yellow", soft_wrap=True))

@@ -60,14 +60,15 @@ class LocalCluster:
         network: Network | None = None,
         launcher: Sequence[str] = (),
         grpc: bool = False,
+        http: bool = False,
         compactor: bool = True,
         secure: bool = False,
         spawn: Spawn = spawning.fresh,
     ) -> None:
         """`groups`: groups of the shards. `table_roots`: where tables may be besides the warehouse. `environment`:
         variables of the node processes besides this process's own. `launcher`: words before each node's command; it
-        must stay the process's child. `grpc`: whether new nodes serve gRPC too, on loopback, at the `grpc_address` of
-        their configurations. `compactor`: whether a process beside them does compactions. `secure`: whether a new
+        must stay the process's child. `grpc`, `http`: whether new nodes serve those, at addresses that their
+        configurations have. `compactor`: whether a process beside them does compactions. `secure`: whether a new
         cluster has TLS, and an authority of its own. `spawn`: how processes are started (see
         `txndeploy.local.spawning`). `network`: by what nodes reach each other; without, plain loopback.
 
@@ -78,20 +79,18 @@ class LocalCluster:
         self.environment = dict(environment or {})
         self.node_environment: dict[str, dict[str, str]] = {}
         """Variables for single nodes, when they are started next."""
-        self._network = network or Network()
-        self._launcher = tuple(launcher)
+        self._network, self._launcher = network or Network(), tuple(launcher)
         self._spawn = spawning.fresh if self._network.places_processes else spawn
-        self._doors: dict[str, str] = {}
-        self._processes: dict[str, Spawned] = {}
+        self._doors, self._processes = dict[str, str](), dict[str, Spawned]()
         self._admin: dict[str, ManagerChannel] = {}
         self._claim = _claimed(self.directory)
         if known := sorted(self.directory.glob("n*/node.toml")):
             self.configs = {path.parent.name: configuration.load(path) for path in known}
             self.warehouse = next(iter(self.configs.values())).warehouse
         else:
-            names = [f"n{number}" for number in range(1, nodes + 1)]
-            entries = {node: NodeEntry(address=at) for node, at in self._network.addresses(names).items()}
-            ports = _other_ports(entries) if grpc else {}
+            addresses = self._network.addresses([f"n{number}" for number in range(1, nodes + 1)])
+            entries = {node: NodeEntry(address=address) for node, address in addresses.items()}
+            grpc_ports, http_ports = _other_ports(entries, 2)
             self.configs = {
                 node: NodeConfig(
                     cluster_name=cluster_name,
@@ -104,7 +103,8 @@ class LocalCluster:
                     nodes=entries,
                     raft=raft or RaftSection(),
                     txn=txn or TxnSection(),
-                    grpc_address=f"127.0.0.1:{ports[node]}" if grpc else None,
+                    grpc_address=f"127.0.0.1:{grpc_ports[node]}" if grpc else None,
+                    http_address=f"127.0.0.1:{http_ports[node]}" if http else None,
                 )
                 for node in entries
             }
@@ -211,6 +211,7 @@ class LocalCluster:
             "node_id": node,
             "joins": True,
             "grpc_address": None,
+            "http_address": None,
             "data_dir": self.directory / node / "data",
             "nodes": {**example.nodes, node: entry},
         }
@@ -379,8 +380,8 @@ def _claimed(directory: Path) -> Claim:
     return claim
 
 
-def _other_ports(entries: Mapping[str, NodeEntry]) -> dict[str, int]:
-    """Free ports that are no node's own."""
+def _other_ports(entries: Mapping[str, NodeEntry], each: int) -> list[dict[str, int]]:
+    """Free ports that are no node's own: so many for each."""
     taken = {entry.address.rpartition(":")[2] for entry in entries.values()}
-    free = (port for port in free_ports(2 * len(entries)) if str(port) not in taken)
-    return dict(zip(entries, free, strict=False))
+    free = (port for port in free_ports((each + 1) * len(entries)) if str(port) not in taken)
+    return [dict(zip(entries, free, strict=False)) for _ in range(each)]

@@ -75,6 +75,12 @@ class Chronicler:
         self._places: dict[int, _Place] = {}
         """First transaction of a range → how far."""
 
+    @property
+    def unwritten(self) -> int:
+        """Transactions of the ranges that this node leads that have ended, and are not written down yet."""
+        ended: dict[int, int] = {table.first_txn_id: table.finished.count for table in self._led()}
+        return sum(max(0, ended.get(number, 0) - place.ended) for number, place in self._places.items())
+
     async def run(self) -> None:
         while True:
             await asyncio.sleep(PASS_SECONDS)

@@ -155,6 +155,8 @@ class NodeConfig(_Section):
     """Where this node reaches others, if not at their addresses: through a proxy, or another network."""
     grpc_address: Address | None = None
     """Where this node serves gRPC, too; without one it does not."""
+    http_address: Address | None = None
+    """Where this node serves metrics, and says whether it lives and serves; without one it does not."""
     max_connections: int | None = Field(None, ge=1)
     """Connections from clients at one time; without, as many as the limit of open files allows, 10,000 at most."""
     max_unfinished_bytes: int = Field(UNFINISHED_BYTES, ge=MAX_REQUEST_BYTES)
@@ -205,6 +207,8 @@ class NodeConfig(_Section):
             raise ValueError("two nodes have the same address")
         if self.grpc_address in addresses:
             raise ValueError(f"grpc_address {self.grpc_address} is a node's address: gRPC has a port of its own")
+        if self.http_address is not None and self.http_address in (*addresses, self.grpc_address):
+            raise ValueError(f"http_address {self.http_address} is another port of a node: HTTP has one of its own")
         return self
 
     def with_role(self, role: Role) -> list[str]:

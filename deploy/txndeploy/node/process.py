@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from txndeploy.node import config as configuration
 from txndeploy.node import garbage
 from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.config import NodeConfig
+from txndeploy.node.readiness import not_ready
 from txndeploy.node.roles import SERVICES, Roles
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
@@ -47,6 +49,7 @@ from txnstatus.security.tls import Tls
 from txnstatus.status.table import TxnStatusTable
 
 if TYPE_CHECKING:
+    from txndeploy.node.http import HttpServer
     from txnstatus.rpc.grpc_server import GrpcServer
 
 log = logging.getLogger(__name__)
@@ -98,6 +101,7 @@ class Node:
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down")
         self._grpc: GrpcServer | None = None
+        self._http: HttpServer | None = None
 
     def _led_ranges(self) -> Iterable[TxnStatusTable]:
         return self._roles.led_ranges()
@@ -112,6 +116,8 @@ class Node:
             self._grpc = GrpcServer(self._roles.registry, self._tls)
             with _binding(self.config.grpc_address):
                 self._grpc.bind(self.config.grpc_address)
+        if self.config.http_address is not None:
+            await self._start_http(self.config.http_address)
         self._roles.start()
         with _binding(address):
             await self._listener.start()
@@ -121,6 +127,16 @@ class Node:
         self._tasks.spawn(self._look_after_directory())
         self._writing.spawn(self._chronicler.run())
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_name, address)
+
+    async def _start_http(self, address: str) -> None:
+        """Whoever does not want it does without its libraries."""
+        from txndeploy.node.http import HttpServer
+        from txndeploy.node.metrics import families
+
+        measured = partial(families, self._roles, self._environment.measures, self._listener, self._chronicler)
+        self._http = HttpServer(measured, partial(not_ready, self._roles), self._environment.blocking)
+        with _binding(address):
+            await self._http.start(address)
 
     async def stop(self) -> None:
         """Hands its leaderships over and answers the calls that are under way, then ends; what could not be answered in
@@ -136,6 +152,8 @@ class Node:
             await self._grpc.stop()
         await self._transport.stop()
         await self._client.close()
+        if self._http is not None:
+            await self._http.stop()
         self._environment.blocking.shutdown()
         os.close(self._lock)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,7 +106,7 @@ class Roles:
         """`kept_from`: as of a TxnStatusManager; None: nothing is kept for longer than the options say."""
         self.config = config
         self._kept_from = kept_from
-        self.registry = Registry(config.node_id, lambda: client.cluster.cluster_id)
+        self.registry = Registry(config.node_id, lambda: client.cluster.cluster_id, environment.measures)
         self._strategies = strategies.load(config.conflict_strategies)
         self._incarnation = incarnation
         self._environment = environment
@@ -129,6 +129,27 @@ class Roles:
         for name in sorted(self._wanted() - self._groups.keys()):
             if self._has_directory(name):
                 self._open(name)
+
+    @property
+    def replicas(self) -> Mapping[str, RaftGroup]:
+        """Group → this node's replica."""
+        return {name: group.driver.group for name, group in self._groups.items()}
+
+    @property
+    def missing(self) -> list[str]:
+        """Groups of which this node is to have a replica, and has none yet."""
+        return sorted(self._wanted() - self._groups.keys())
+
+    def led_services(self) -> Iterator[tuple[str, Service]]:
+        """The services of the parts that this node leads, with a lease, by the parts' names."""
+        for group in self._groups.values():
+            if isinstance(group.service, Hosting) and group.driver.group.has_lease:
+                yield from group.service.services.items()
+
+    @property
+    def longest_pause(self) -> float:
+        """Seconds; of the event loop, of late."""
+        return self._watch.longest_pause
 
     def led_ranges(self) -> Iterator[TxnStatusTable]:
         """The status ranges that this node leads, with a lease."""
@@ -164,7 +185,7 @@ class Roles:
     async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
         """With digests group by group, chunk by chunk: others have their turns in between."""
         response = admin_pb2.GetNodeResponse(
-            node_id=self.config.node_id, incarnation=self._incarnation, longest_pause_seconds=self._watch.longest_pause
+            node_id=self.config.node_id, incarnation=self._incarnation, longest_pause_seconds=self.longest_pause
         )
         for entry in list(self._groups.values()):
             response.groups.append(await status_of(entry.driver, entry.machine, digest=request.digests))

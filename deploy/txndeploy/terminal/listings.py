@@ -285,6 +285,7 @@ def nodes(cluster: LocalCluster) -> Listing:
         Field("node", "node", whole=True),
         Field("address", "address", whole=True),
         Field("grpc_address", "gRPC", whole=True),
+        Field("http_address", "HTTP", whole=True),
         Field("leads", "leads"),
         Field("log", "log"),
     )
@@ -296,6 +297,7 @@ def nodes(cluster: LocalCluster) -> Listing:
                 "node": name,
                 "address": config.nodes[name].address,
                 "grpc_address": config.grpc_address,
+                "http_address": config.http_address,
                 "leads": [group.group for group in status.groups if group.leader] if status else ["(no answer)"],
                 "log": str(cluster.log_path(name)),
             }

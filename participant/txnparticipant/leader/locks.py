@@ -127,6 +127,11 @@ class LockService:
                     table.conflicts,
                 )
 
+    @property
+    def waiting_count(self) -> int:
+        """Transactions that wait for a lock of a table, once for each table."""
+        return len(self._waiters)
+
     async def acquire(self, name: str, command: cmd.AcquireLocks, settled_by: str, seconds: float) -> bool:
         """Whether the locks are held now; False: the request waits, and keeps its place.
 

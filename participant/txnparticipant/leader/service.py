@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.counting import CommitCounter
+from txnparticipant.leader.figures import ShardFigures, figures
 from txnparticipant.leader.files import FileService
 from txnparticipant.leader.locks import LockService, command_of, show
 from txnparticipant.leader.machine import ShardMachine
@@ -151,6 +152,9 @@ class ShardService:
     async def stop(self) -> None:
         await self._locks.stop()
         await self._tasks.stop()
+
+    def figures(self) -> ShardFigures:
+        return figures(self.shard, self._locks, self._cleaner)
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", shard_group(self.shard.shard), "leading" if leading else "no longer leading")

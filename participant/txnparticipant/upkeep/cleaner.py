@@ -68,6 +68,11 @@ class Cleaner:
     """A heap of when what is to be looked at, by table id: a pass does not touch what is in its grace."""
     _passes: dict[Key, _Pass] = field(default_factory=dict)
 
+    @property
+    def backlog(self) -> int:
+        """Ended transactions with directories that are to go, by table."""
+        return len(self._passes)
+
     def forget(self) -> None:
         """For a new leadership: both passes anew."""
         self._knows_all = False

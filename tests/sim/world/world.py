@@ -38,6 +38,7 @@ from tests.sim.world.warehouse import ROOT, Warehouse
 from tests.sim.world.wire import Wire
 from txndeploy.node.config import NodeConfig, NodeEntry, RaftSection, TxnSection
 from txnparticipant.shard.shard import ParticipantShard
+from txnstatus.measures import Measures
 from txnstatus.process import stop
 from txnstatus.raft.machine import StateMachine
 
@@ -208,7 +209,7 @@ class World:
             ("txndeploy.node.roles:Registry", self._server),
         ]
 
-    def _server(self, node: str, cluster_id: Callable[[], str]) -> Server:
+    def _server(self, node: str, cluster_id: Callable[[], str], _measures: Measures) -> Server:
         return Server(node, cluster_id, self.scenario, self._rng("server"))
 
     # ---- playing

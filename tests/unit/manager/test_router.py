@@ -12,7 +12,7 @@ from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.service import ShardService
 from txnparticipant.upkeep.audit_service import ShardAudit
 from txnstatus.proto import audit_pb2, compaction_pb2, table_pb2, txn_manager_pb2
-from txnstatus.rpc.server import snake
+from txnstatus.rpc.methods import snake
 from txnstatus.status.service import StatusService
 
 IN_CODE = (TxnManager, Tables, Compactions, Savepoints)

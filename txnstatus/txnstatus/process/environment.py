@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from txnstatus.measures import Measures
 from txnstatus.process.disk import Disk, OsDisk
 from txnstatus.process.sync_place import SyncPlace
 
@@ -32,6 +33,7 @@ class Environment:
     """The disk of the Raft groups."""
     sync_place: SyncPlace = field(default_factory=SyncPlace)
     """Where their journals are synced."""
+    measures: Measures = field(default_factory=Measures)
 
 
 class SteadyWall:

@@ -113,7 +113,7 @@ class RaftDriver:
         """
         if self._stopping or not self.group.is_ready:
             raise self.not_the_leader()
-        proposal = Proposal(commands, ended=ended)
+        proposal = Proposal(commands, ended=ended, began=self._environment.monotonic())
         if proposal.size > MAX_BATCH_BYTES:
             raise InvalidArgument(f"a request of {proposal.size} bytes: {MAX_BATCH_BYTES} are possible")
         self._lingering.append(proposal)
@@ -202,19 +202,21 @@ class RaftDriver:
             loop = asyncio.get_running_loop()
             writing = loop.run_in_executor(environment.blocking, self._write_timed, frame, False)
             release()
-            await writing
+            environment.measures.syncs.add(await writing)
             return
         if release():
             for _ in range(TURNS_TO_LEAVE):
                 await asyncio.sleep(0)
-        self._write_timed(frame, True)
+        environment.measures.syncs.add(self._write_timed(frame, True))
 
-    def _write_timed(self, frame: Frame, on_loop: bool) -> None:
+    def _write_timed(self, frame: Frame, on_loop: bool) -> float:
+        """Seconds that it took."""
         monotonic = self._environment.monotonic
         began = monotonic()
         self.group.journal.write(frame)
         ended = monotonic()
         self._environment.sync_place.took(ended - began, ended, on_loop=on_loop)
+        return ended - began
 
     def _end_lingering(self) -> None:
         """All that was submitted, in its order, becomes part of the next entry."""
@@ -259,6 +261,8 @@ class RaftDriver:
     def _end_done(self) -> bool:
         done = self.group.take_done()
         for proposal in done:
+            if proposal.error is None:
+                self._environment.measures.replications.add(self._environment.monotonic() - proposal.began)
             proposal.ended(proposal)
         return bool(done)
 

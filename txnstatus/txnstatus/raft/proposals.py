@@ -23,6 +23,8 @@ class Proposal:
     """The members from then on, where the proposal is their change and has no commands."""
     ended: Callable[[Proposal], None] = lambda _proposal: None
     """A listener that hears of it once it has ended."""
+    began: float = 0.0
+    """When it was submitted, by the driver's clock."""
     size: int = field(init=False)
     """Bytes of all commands."""
 

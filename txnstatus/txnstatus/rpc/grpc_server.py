@@ -13,7 +13,8 @@ from txnstatus.rpc.connection import MAX_MESSAGE_BYTES
 from txnstatus.rpc.deadlines import ANSWER_SHARE
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
 from txnstatus.rpc.identity import check_cluster
-from txnstatus.rpc.server import Registry, is_method
+from txnstatus.rpc.methods import is_method
+from txnstatus.rpc.server import Registry
 from txnstatus.security.principals import Principal, of_names
 from txnstatus.security.tls import Tls, check_cluster_of
 

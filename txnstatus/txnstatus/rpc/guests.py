@@ -7,7 +7,7 @@ place from anybody who speaks. What is known may rest as long as it likes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -66,6 +66,19 @@ class Guests(Generic[GuestT]):
         self._unfinished: dict[GuestT, _Unfinished] = {}
         """The frames that are not whole, the first to begin in front."""
         self._unfinished_bytes = 0
+
+    def counts(self) -> Mapping[str, tuple[int, int]]:
+        """Kind → how many there are, and how many there may be."""
+        return {
+            "client": (len(self._clients), self._bounds.clients),
+            "peer": (len(self._peers), self._bounds.peers),
+            "stranger": (len(self._strangers), self._bounds.strangers),
+        }
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of frames that are not whole."""
+        return self._unfinished_bytes
 
     def came(self, guest: GuestT, now: float) -> list[GuestT]:
         """A stranger. Returns those that have to go for it."""

@@ -27,6 +27,11 @@ class Load:
         """Set while no call is here."""
         self.idle.set()
 
+    @property
+    def bytes(self) -> int:
+        """What all of them keep now."""
+        return self._total
+
     def more(self, calls: Holder, size: int) -> None:
         self._held[calls] = self._held.get(calls, 0) + size
         self._count(size)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_PLAIN_REQUEST_BYTES, MAX_REQUEST_BYTES
+from txnstatus.measures import Measures
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc import bulk
 from txnstatus.rpc.calls import Answer, Call, Handler, asked, failed, handler_of
@@ -27,6 +26,7 @@ from txnstatus.rpc.deadlines import Deadlines, answer_by
 from txnstatus.rpc.errors import clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.load import Load
+from txnstatus.rpc.methods import full_name, is_method, snake
 from txnstatus.rpc.owners import check_call, claim
 from txnstatus.security.principals import Principal
 
@@ -74,11 +74,17 @@ class Registry:
     """
 
     def __init__(
-        self, name: str = "this node", cluster_id: Callable[[], str] = lambda: "", *, only_processes: bool = False
+        self,
+        name: str = "this node",
+        cluster_id: Callable[[], str] = lambda: "",
+        measures: Measures | None = None,
+        *,
+        only_processes: bool = False,
     ) -> None:
         """`name`: what errors call it. `cluster_id`: which cluster it is of, once that is known. `only_processes`:
         users are answered nothing, where certificates tell who calls."""
         self._name, self.only_processes = name, only_processes
+        self.measures = measures if measures is not None else Measures()
         self.cluster_id = cluster_id
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
@@ -87,6 +93,11 @@ class Registry:
         """What clients hear from now on; None: the process serves them."""
         self._begun: list[tuple[str, str, Call]] = []
         """Calls that are to be answered in the next turn of the loop: method, group, call."""
+
+    @property
+    def clients_bytes(self) -> int:
+        """Bytes of clients' calls that wait or run."""
+        return self._of_clients.bytes
 
     def add(self, service: ServiceDescriptor, implementation: object, group: str = "") -> None:
         """Each rpc of the service for which `implementation` has a method, its name in snake case."""
@@ -198,12 +209,14 @@ class Registry:
 class _Served(Call):
     """A call that came over a connection."""
 
-    __slots__ = ("_calls", "id", "size")
+    __slots__ = ("_calls", "came", "id", "method", "size")
 
-    def __init__(self, number: int, request: Message, by: float, size: int, calls: ServedCalls) -> None:
+    def __init__(self, call: pb.Call, request: Message, by: float, came: float, size: int, calls: ServedCalls) -> None:
         """`size`: bytes that it keeps of the process's memory."""
         super().__init__(request, by)
-        self.id = number
+        self.id = call.id
+        self.method = call.method
+        self.came = came
         self.size = size
         self._calls = calls
 
@@ -286,7 +299,7 @@ class ServedCalls:
                 self._less(size)
                 self._reply(pb.Reply(id=call.id, error=to_detail(error)))
                 continue
-            served = _Served(call.id, request, answer_by(left), size, self)
+            served = _Served(call, request, answer_by(left), came, size, self)
             self._running[served] = None
             self._deadlines.add(served, left)
             self._registry.begin(call.method, served, call.group)
@@ -309,7 +322,10 @@ class ServedCalls:
 
     def answered(self, call: _Served, answer: Answer) -> None:
         self._over(call)
+        measures = self._registry.measures
+        measures.calls[call.method].add(asyncio.get_running_loop().time() - call.came)
         if isinstance(answer, TxnError):
+            measures.refusals[call.method, answer.code] += 1
             self._reply(pb.Reply(id=call.id, error=to_detail(answer)))
             return
         response = answer.SerializeToString()
@@ -376,22 +392,3 @@ def _read(frame: bytes) -> pb.Frame | None:
     except DecodeError as error:
         log.warning("a frame that does not read: %s", error)
         return None
-
-
-def full_name(method: MethodDescriptor) -> str:
-    return f"{method.containing_service.full_name}/{method.name}"
-
-
-def is_method(name: str) -> bool:
-    """Whether any service that this process knows has it, by its full name."""
-    service, _, name = name.partition("/")
-    try:
-        descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
-    except KeyError:
-        return False
-    return True
-
-
-def snake(name: str) -> str:
-    """The name of the method that implements an rpc of this name."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

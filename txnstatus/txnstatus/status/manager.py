@@ -152,6 +152,17 @@ class TxnStatusManager:
         self._advanced_at = now
         self._healthy_seconds += min(gap, self.settings.max_tick_gap_seconds)
 
+    @property
+    def ending_count(self) -> int:
+        """Transactions that it is about to commit or abort."""
+        return len(self._tasks)
+
+    def longest_ending(self, wall_micros: int) -> float:
+        """Seconds; of these transactions, since one was asked to end, or changed its state on the way."""
+        records = (self.table.find(txn_id) for txn_id in self._tasks)
+        since = min((record.last_transition_micros for record in records if record is not None), default=wall_micros)
+        return max(0, wall_micros - since) / 1e6
+
     def task_of(self, txn_id: TxnId) -> CommitTask | None:
         return self._tasks.get(txn_id)
 

@@ -54,6 +54,7 @@ from txnstatus.status.events import (
 )
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.manager import ManagerSettings, TxnStatusManager
+from txnstatus.status.measuring import measure
 from txnstatus.status.outcomes import Outcomes
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, to_wire
@@ -276,6 +277,7 @@ class StatusService:
             if isinstance(outcome, StatusApplied):
                 for step in outcome.steps:
                     self._here.has_applied(step)
+        measure(self._environment.measures, commands, outcomes)
         self._handle(list(map(CommandApplied, commands, outcomes)))
 
     def _own_ended(

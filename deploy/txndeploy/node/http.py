@@ -1,0 +1,57 @@
+"""HTTP of a node, on a port of its own: metrics for Prometheus, and whether it lives and serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Metric, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from txndeploy.node.metrics import Families
+from txnstatus.rpc.connection import split_address
+
+STOP_SECONDS = 1.0
+
+
+class HttpServer:
+    """`start`, then `stop`. GET /metrics, /livez, /readyz; anything else is 404."""
+
+    def __init__(
+        self, families: Callable[[], Iterable[Metric]], not_ready: Callable[[], str], blocking: Executor
+    ) -> None:
+        """`families`: what there is to say, asked on the loop. `not_ready`: why the node does not serve, or nothing."""
+        self._families, self._not_ready, self._blocking = families, not_ready, blocking
+        self._of_process = ProcessCollector(registry=None), PlatformCollector(registry=None)
+        app = web.Application()
+        app.add_routes(
+            [web.get("/metrics", self._metrics), web.get("/livez", self._live), web.get("/readyz", self._ready)]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
+
+    async def start(self, address: str) -> None:
+        """Raises OSError where the port is in use, or the address not this host's."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, *split_address(address)).start()
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        """Gathered on the loop, in one turn; written out beside it."""
+        registry = CollectorRegistry()
+        for collector in (Families(self._families()), *self._of_process):
+            registry.register(collector)
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = await asyncio.get_running_loop().run_in_executor(self._blocking, encode, registry)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _live(self, _request: web.Request) -> web.Response:
+        """The loop has turns for this, so it has them for others."""
+        return web.Response(text="lives\n")
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        why = self._not_ready()
+        return web.Response(text=f"{why or 'serves'}\n", status=503 if why else 200)
