@@ -80,7 +80,7 @@ class ShardMachine:
     # ---- snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        return iter([self.shard.snapshot()])
+        return self.shard.chunks()
 
     def restoring(self) -> Restoring:
         return RestoringWhole(self.shard.restore)

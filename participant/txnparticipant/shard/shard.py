@@ -34,7 +34,7 @@ from txnstatus.proto import participant_pb2 as pb
 from txnstatus.replicated import Rejected, Story
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 _PLACED = Codec(Placed, pb.ShardSnapshot.Placed)
 
 
@@ -356,15 +356,18 @@ class ParticipantShard:
     # ---- snapshots
 
     def snapshot(self) -> bytes:
+        return b"".join(self.chunks())
+
+    def chunks(self) -> Iterator[bytes]:
+        """The snapshot, as of this call, in parts; each is made when it is asked for, also after later commands."""
         wire = pb.ShardSnapshot(
             version=SNAPSHOT_VERSION,
             next_table_number=self._next_table_number,
             forgotten=self.forgotten.to_wire(),
             placed=[_PLACED.to_wire(self._placed[name]) for name in sorted(self._placed)],
-            tables=[snapshot.to_wire(self._tables[table_id]) for table_id in sorted(self._tables)],
             savepoints=[snapshot.savepoint_to_wire(self._savepoints[each]) for each in sorted(self._savepoints)],
         )
-        return wire.SerializeToString(deterministic=True)
+        return snapshot.chunks(wire, [self._tables[table_id] for table_id in sorted(self._tables)])
 
     def restore(self, data: bytes) -> None:
         """Raises ValueError for a snapshot of another version."""
@@ -374,7 +377,7 @@ class ParticipantShard:
         self._next_table_number = wire.next_table_number
         self.forgotten = IdSet.from_wire(wire.forgotten)
         self._placed = {each.name: _PLACED.from_wire(each) for each in wire.placed}
-        self._tables = {t.info.table_id: snapshot.from_wire(t) for t in wire.tables}
+        self._tables = snapshot.tables(wire)
         tables = [table for table in self._tables.values() if not table.is_database]
         self._ids_by_name = {table.name: table.table_id for table in tables if table.dropped is None}
         self._dropped = {}

@@ -1,9 +1,13 @@
-"""A table in a shard's snapshot."""
+"""A table in a shard's snapshot.
+
+Of two things a table may have very many: transactions that have ended, until these are forgotten, and file sets. They
+are made into chunks of their own, each when it is asked for. All else is made at once.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
@@ -19,6 +23,7 @@ from txnparticipant.versions.directories import COMPACTIONS
 from txnparticipant.versions.mvcc import DeleteSet, FileDeletes, FileSet, Manifest
 from txnstatus.codec import Codec
 from txnstatus.key_ranges import KeyOrder
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Schema
@@ -44,10 +49,14 @@ _FAILURES = Codec(Failures, pb.ShardSnapshot.Failures)
 _FILE_DELETES = Codec(FileDeletes, table_pb.FileDeletes)
 _SAVEPOINT = Codec(Savepoint, pb.ShardSnapshot.Savepoint)
 savepoint_to_wire, savepoint_from_wire = _SAVEPOINT.to_wire, _SAVEPOINT.from_wire
+CHUNK = 200
+"""Transactions, or file sets, in a chunk: some two milliseconds' work."""
 
 
-def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
+def _to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
+    """All but what `_More` has."""
     held = (claim for txn_id in sorted(table.unfinished) for claim in table.locks.held_by(txn_id))
+    txns = table.unfinished | table.uncleaned
     return pb.ShardSnapshot.TableState(
         info=table.info(),
         request_id=table.request_id,
@@ -55,8 +64,7 @@ def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
         before=_DROPPED.to_wire(table.before) if table.before else None,
         readable_from=table.readable_from,
         dropped=_DROPPED.to_wire(table.dropped) if table.dropped else None,
-        txns=[_TXN.to_wire(table.txns[txn_id]) for txn_id in sorted(table.txns)],
-        file_sets=_file_sets_to_wire(table.file_sets.values()),
+        txns=[_TXN.to_wire(txns[txn_id]) for txn_id in sorted(txns)],
         overwrites=map(_OVERWRITE.to_wire, table.overwrites.committed()),
         retired=[
             pb.ShardSnapshot.RetiredWrites(txn_id=txn_id, write_ids=table.retired[txn_id])
@@ -76,7 +84,52 @@ def to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
     )
 
 
-def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
+class _More:
+    """What a table has very many of, as of now: what has ended and is clean changes no more, and file sets only end."""
+
+    def __init__(self, table: TableState) -> None:
+        self._info = common.TableInfo(table_id=table.table_id)
+        clean = table.txns.keys() - table.unfinished.keys() - table.uncleaned.keys()
+        self._txns = [table.txns[txn_id] for txn_id in sorted(clean)]
+        self._file_sets = [(each, each.replaced_by, each.replaced_ts) for each in table.file_sets.values()]
+
+    def parts(self) -> Iterator[pb.ShardSnapshot.TableState]:
+        for start in range(0, len(self._txns), CHUNK):
+            txns = map(_TXN.to_wire, self._txns[start : start + CHUNK])
+            yield pb.ShardSnapshot.TableState(info=self._info, txns=txns)
+        written, size = list[pb.ShardSnapshot.FileSets](), 0
+        for each in _file_sets_to_wire(self._file_sets):
+            written.append(each)
+            size += len(each.parts)
+            if size >= CHUNK:
+                yield pb.ShardSnapshot.TableState(info=self._info, file_sets=written)
+                written, size = [], 0
+        if written:
+            yield pb.ShardSnapshot.TableState(info=self._info, file_sets=written)
+
+
+def chunks(wire: pb.ShardSnapshot, tables: Sequence[TableState]) -> Iterator[bytes]:
+    """The tables as of this call, with all else that the snapshot has; the chunks together are one message."""
+    wire.tables.extend(map(_to_wire, tables))
+    return _chunks(wire.SerializeToString(deterministic=True), list(map(_More, tables)))
+
+
+def _chunks(first: bytes, more: Sequence[_More]) -> Iterator[bytes]:
+    yield first
+    for each in more:
+        for part in each.parts():
+            yield pb.ShardSnapshot(tables=[part]).SerializeToString(deterministic=True)
+
+
+def tables(wire: pb.ShardSnapshot) -> dict[str, TableState]:
+    parts: dict[str, list[pb.ShardSnapshot.TableState]] = {}
+    for part in wire.tables:
+        parts.setdefault(part.info.table_id, []).append(part)
+    return {table_id: _from_wire(of_table) for table_id, of_table in parts.items()}
+
+
+def _from_wire(parts: Sequence[pb.ShardSnapshot.TableState]) -> TableState:
+    wire = parts[0]
     info = wire.info
     schema = Schema.from_wire(info.schema)
     table = TableState(
@@ -94,9 +147,9 @@ def from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         dropped=_DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,
         rows=_rows_from_wire(wire.rows, schema),
     )
-    for txn in wire.txns:
+    for txn in itertools.chain.from_iterable(part.txns for part in parts):
         table.restore(_TXN.from_wire(txn))
-    for written in wire.file_sets:
+    for written in itertools.chain.from_iterable(part.file_sets for part in parts):
         table.add(_file_sets_from_wire(written))
     table.additions.above = Timestamp(wire.additions_above)
     for added in wire.additions:
@@ -150,12 +203,14 @@ class _Written:
 _WRITTEN = Codec(_Written, pb.ShardSnapshot.FileSets)
 
 
-def _file_sets_to_wire(file_sets: Iterable[FileSet]) -> Iterator[pb.ShardSnapshot.FileSets]:
-    """In their order: those of one write were published together."""
-    for _, together in itertools.groupby(file_sets, key=lambda each: (each.txn_id, each.write_id)):
+def _file_sets_to_wire(
+    file_sets: Iterable[tuple[FileSet, TxnId | None, Timestamp]],
+) -> Iterator[pb.ShardSnapshot.FileSets]:
+    """In their order, each with how it ends: those of one write were published together."""
+    for _, together in itertools.groupby(file_sets, key=lambda each: (each[0].txn_id, each[0].write_id)):
         group = list(together)
-        first = group[0]
-        parts = tuple(_Part(each.partition, each.replaced_by, each.replaced_ts) for each in group)
+        first, _, _ = group[0]
+        parts = tuple(_Part(each.partition, by, at) for each, by, at in group)
         yield _WRITTEN.to_wire(
             _Written(
                 first.write_id, first.txn_id, first.manifest, first.commit_ts, first.from_writes, parts, first.as_of

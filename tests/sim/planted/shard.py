@@ -33,14 +33,14 @@ TABLE = "txnparticipant.shard.table:TableState"
 
 def restored(change: Callable[[TableState], object]) -> Seams:
     """`change` is done to every table that a snapshot brings back."""
-    from_wire = snapshot.from_wire
+    from_wire = snapshot._from_wire
 
-    def changed(wire: pb.ShardSnapshot.TableState) -> TableState:
-        table = from_wire(wire)
+    def changed(parts: Sequence[pb.ShardSnapshot.TableState]) -> TableState:
+        table = from_wire(parts)
         change(table)
         return table
 
-    return [("txnparticipant.shard.snapshot:from_wire", changed)]
+    return [("txnparticipant.shard.snapshot:_from_wire", changed)]
 
 
 def prepared_keys_are_not_restored() -> Seams:

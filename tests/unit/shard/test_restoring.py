@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sim.judges import derived
 from tests.unit.harness.beginning import begin_txn
-from tests.unit.harness.shards import COMMIT, NAME, OWNER, TABLE, create, new_shard, ok, refused
+from tests.unit.harness.shards import COMMIT, NAME, OWNER, TABLE, create, manifest, new_shard, ok, refused
 from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import snapshot
+from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.versions.mvcc import KeyClaim
 from txnstatus.errors import Conflict
 from txnstatus.id_sets import below
+from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.types import Timestamp, TxnId
 
 FIRST, SECOND = TxnId(7), TxnId(8)
+CLAIM = KeyClaim(Timestamp(1 << 40))
 
 
 def restored(shard: ParticipantShard) -> ParticipantShard:
@@ -73,3 +80,54 @@ def test_what_follows_from_a_snapshot_is_compared_with_what_is_in_force() -> Non
     machine.shard.table(NAME).rows.keys.end(FIRST, [b"1"])
     story, *_ = derived.faults(machine)
     assert "_prepared" in story
+
+
+def append(shard: ParticipantShard, txn_id: TxnId, at: int) -> None:
+    write_id = f"write{txn_id:04}"
+    for command in (
+        cmd.AddFiles(txn_id, TABLE, OWNER, write_id, manifest(write_id), claim=CLAIM, begins=True),
+        cmd.BeginCommit(txn_id, TABLE, Timestamp(at)),
+        cmd.FinalizeCommit(txn_id, TABLE, Timestamp(at)),
+    ):
+        assert isinstance(shard.apply(command), ShardApplied)
+
+
+@pytest.mark.parametrize("size", [1, 3, 200])
+def test_a_snapshot_is_as_of_its_beginning_whatever_comes_while_its_chunks_are_made(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "CHUNK", size)
+    shard = new_shard()
+    for number in range(1, 9):
+        append(shard, TxnId(number), 100 * number)
+    write_row(shard, TxnId(9), 800)
+    before, chunks = shard.snapshot(), shard.chunks()
+    ok(shard, cmd.AbortTxn(TxnId(9), TABLE))
+    whole, base = (WHOLE_TABLE,), Timestamp(900)
+    all_of_it = cmd.AddFiles(TxnId(10), TABLE, OWNER, "all", manifest("all"), whole, base, (), CLAIM, begins=True)
+    ok(shard, all_of_it, cmd.BeginCommit(TxnId(10), TABLE, Timestamp(1000)))
+    made = [next(chunks)]
+    ok(shard, cmd.FinalizeCommit(TxnId(10), TABLE, Timestamp(1000)), cmd.Retire(TABLE, Timestamp(1000)))
+    made.append(next(chunks))
+    ok(shard, cmd.ForgetTxns(below(TxnId(6))))
+    made += chunks
+    assert b"".join(made) == before != shard.snapshot()
+    after = ParticipantShard(shard.shard)
+    after.restore(b"".join(made))
+    after.check_invariants()
+    assert after.snapshot() == before
+    assert len(made) == 1 + 2 * -(-8 // size)
+
+
+def test_what_is_made_of_a_snapshot_at_once_does_not_grow_with_what_has_ended() -> None:
+    """A node's loop stood still for 0.3 s for 20,000 commits that were not forgotten."""
+    sizes = set[int]()
+    shard = new_shard()
+    for number in range(1, 1_001):
+        append(shard, TxnId(number), 10 * number)
+        if number in (300, 1_000):
+            first, *rest = shard.chunks()
+            sizes.add(len(first))
+            assert max(map(len, rest)) < 40_000
+    small, large = min(sizes), max(sizes)
+    assert large - small < 300 * 10, "additions and claims are bounded by themselves"

@@ -79,7 +79,7 @@ class Status:
     def is_by_hash(self, _name: str, _shard: int) -> bool:
         return True
 
-    def placement(self, _name: str, shard: int, _wanted: str) -> int:
+    async def placement(self, _name: str, shard: int, _wanted: str) -> int:
         return shard
 
     def group_of_shard(self, _shard: int) -> str:
