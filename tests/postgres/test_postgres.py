@@ -500,3 +500,33 @@ def test_a_second_host_of_another_database_is_refused(
     finally:
         moved.kill()
         host.restart()
+
+
+def test_savepoints_and_restores_are_of_tables_alone(
+    client: Client, server: PostgresServer, new_table: NewTable, bill: int
+) -> None:
+    """The database keeps what it has: an undo of what both have is refused by its name, a restore of tables is not."""
+    table = new_table()
+    client.write(rows(1), table)
+    client.savepoint(f"before {table}", [table])
+    client.savepoint(f"all before {table}")
+    with client.transaction() as txn:
+        txn.write(rows(2), table)
+        with txn.postgres(NAME, server.conninfo) as connection:
+            connection.execute(INSERT, (bill,))
+    await_nothing_prepared(server)
+    with pytest.raises(IllegalState, match=f"took part in @{NAME}, which knows no undo"):
+        client.undo(txn.id)
+    for tables in ([f"@{NAME}"], [table, f"@{NAME}"]):
+        with pytest.raises(InvalidArgument, match=f"@{NAME}"):
+            client.savepoint("of a database", tables)
+        with pytest.raises(InvalidArgument, match=f"@{NAME}"):
+            client.restore(f"before {table}", tables)
+    assert (visible(client, table), bills(server, bill)) == ([[1, 2]], [bill])
+    restored = client.restore(f"before {table}")
+    assert (visible(client, table), bills(server, bill)) == ([[1]], [bill])
+    client.undo(restored.txn_id)
+    client.restore(f"all before {table}", [table])
+    assert (visible(client, table), bills(server, bill)) == ([[1]], [bill])
+    for name in (f"before {table}", f"all before {table}"):
+        client.release_savepoint(name)
