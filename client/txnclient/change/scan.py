@@ -214,6 +214,7 @@ class Scan:
             read_dictionary=texts,
             page_checksum_verification=True,
             pre_buffer=not near,
+            **data_files.READING,
         ) as parquet:
             in_threads = info.total_byte_size > SMALL_BYTES
             there = {name for name in parquet.schema_arrow.names if name in wanted}

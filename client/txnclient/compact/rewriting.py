@@ -199,8 +199,12 @@ class _Source:
     def _reading(self, file: DataFile) -> dict[str, object]:
         """How a file is read: at once where it is small, else a little of each column at a time."""
         if file.bytes <= self._memory:
-            return {"pre_buffer": file.bytes > SMALL_BYTES}
-        return {"pre_buffer": False, "buffer_size": max(MIN_BUFFER_BYTES, self._memory // len(self._target))}
+            return {**data_files.READING, "pre_buffer": file.bytes > SMALL_BYTES}
+        return {
+            **data_files.READING,
+            "pre_buffer": False,
+            "buffer_size": max(MIN_BUFFER_BYTES, self._memory // len(self._target)),
+        }
 
     def _batch_rows(self, stored: float) -> int:
         """`stored`: the bytes of a row in the row group that is next, before they were compressed."""

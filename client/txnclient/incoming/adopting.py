@@ -92,7 +92,7 @@ def _described(file: SourceFile, schema: Schema, table: str) -> DataFile | None:
     try:
         written = data_files.written(file.uri)
         footer = written.footer
-        arrow = footer.schema.to_arrow_schema()
+        arrow = data_files.columns(footer)
         told = [column for column in schema.columns if column.name in file.values]
         schema.require_same_columns([*schemas.to_columns(arrow), *told], table)
         values = _values(file, schema)
@@ -168,7 +168,7 @@ def _kinds(kind: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def _is_odd(kind: pa.DataType) -> bool:
-    """Whether Spark reads it otherwise than Arrow, or not at all: times of nanoseconds, as of INT96, and such."""
+    """Whether Spark reads it otherwise than Arrow, or not at all: times of nanoseconds, and such."""
     import pyarrow as pa
 
     types = pa.types

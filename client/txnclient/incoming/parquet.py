@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from txnclient.incoming.places import is_hidden, require_alike, type_of, values_of
 from txnclient.incoming.source import Source, SourceFile, child
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake import data_files
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.storage import file_system
 from txnstatus.schema import Column, Schema
@@ -30,7 +31,7 @@ def look(root: str) -> Source:
     files = [SourceFile(child(root, path), values) for path, values in placed]
     system, path = file_system(files[0].uri)
     try:
-        schema = pq.read_schema(path, filesystem=system).remove_metadata()
+        schema = data_files.columns(pq.read_metadata(path, filesystem=system))
     except (OSError, pa.ArrowException) as error:
         raise InvalidArgument(f"{files[0].uri} is no Parquet file: {error}") from error
     told = [name for name in files[0].values if name not in schema.names]
@@ -59,9 +60,7 @@ def rows(files: Sequence[SourceFile], schema: pa.Schema) -> pa.RecordBatchReader
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    parquet = ds.ParquetFileFormat(
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    )
+    parquet = data_files.file_format()
     system, _ = file_system(files[0].uri)
     fragments = [
         parquet.make_fragment(file_system(file.uri)[1], system, partition_expression=_told(file, schema))

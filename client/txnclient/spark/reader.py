@@ -32,6 +32,7 @@ AS_IT_IS = {
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
 }
 """Options of a read, whatever the session says: no row is left out, and no date is another one."""
 

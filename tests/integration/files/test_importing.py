@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.request import url2pathname
 
@@ -268,3 +268,26 @@ def test_it_is_a_command_too(cluster: LocalCluster, client: Client, lake: Path) 
     result = CliRunner().invoke(app, [*command[:-3], "--cluster", cluster.addresses])
     assert result.exit_code == 1
     assert "is in table in.told already" in result.output
+
+
+def test_times_as_spark_writes_them_are_instants(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    times = [datetime(2013, 1, 1, 5, 0, 0, 123456), None, datetime(3000, 1, 1), datetime(1582, 10, 14)]
+    data = pa.table({"id": [1, 2, 3, 4], "t": pa.array(times, pa.timestamp("us"))})
+    pq.write_table(data, tmp_path / "spark" / "x.parquet", use_deprecated_int96_timestamps=True)
+    assert pq.read_metadata(tmp_path / "spark" / "x.parquet").schema.column(1).physical_type == "INT96"
+    for name, copy in (("in.int96", False), ("in.int96_copy", True)):
+        client.import_files(name, str(tmp_path / "spark"), create=True, copy=copy)
+        assert client.table(name).schema.columns[1].type == "timestamp"
+        expected = [each and each.replace(tzinfo=UTC) for each in times]
+        noon = pa.scalar(expected[0], pa.timestamp("us", "UTC"))
+        with client.snapshot() as snapshot:
+            assert snapshot.to_arrow(name).sort_by("id")["t"].to_pylist() == expected
+            assert snapshot.to_arrow(name, ["id"], where=pc.field("t") == noon)["id"].to_pylist() == [1]
+            found = snapshot.to_duckdb(name).filter("t > TIMESTAMPTZ '2500-01-01 00:00:00+00'").project("id")
+            assert found.fetchall() == [(3,)]
+        client.update_where(name, {"id": "id + 10"}, "t < TIMESTAMP '2000-01-01'")
+        client.optimize(name, sort_by=["id"])
+        with client.snapshot() as snapshot:
+            assert snapshot.to_arrow(name).sort_by("id")["t"].to_pylist() == expected
+            assert sorted(snapshot.to_arrow(name)["id"].to_pylist()) == [1, 2, 3, 14]

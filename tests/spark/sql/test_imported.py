@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from txnclient import Client
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Sql = Callable[[str], "DataFrame"]
-COLUMNS = "origin, month, day, hour, temp, wind_dir"
+COLUMNS = "origin, month, day, hour, temp, wind_dir, time_hour"
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +26,12 @@ def weather(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
     scratch = tmp_path_factory.mktemp("weather")
     source = flights.unpack(scratch / "source")["weather.csv"]
     path = scratch / "by month"
-    frame = spark.read.csv(str(source), header=True, inferSchema=True, nullValue="NA").drop("time_hour")
+    frame = spark.read.csv(str(source), header=True, inferSchema=True, nullValue="NA")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")  # as it is by default
     frame.repartition("origin", "month").write.partitionBy("origin", "month").parquet(str(path))
+    spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    footer = pq.read_metadata(next(path.rglob("*.parquet")))
+    assert "INT96" in {footer.schema.column(number).physical_type for number in range(footer.num_columns)}
     return path
 
 
@@ -73,6 +78,7 @@ def test_spark_reads_what_it_has_written(
         "SELECT temp, month FROM {} WHERE month > 10 AND temp > 50",
         "SELECT day FROM {} WHERE month = 2 OR temp < 20",
         "SELECT count(*) FROM {} WHERE month + day = 20",
+        "SELECT time_hour FROM {} WHERE time_hour > '2013-11-05 12:00:00' AND day < 10",
         "SELECT month, count(*) FROM {0} a JOIN {0} USING (origin, month, day, hour) WHERE a.temp > 80 GROUP BY month",
     ):
         assert rows(sql(query.format(f"txn.{table}"))) == rows(spark.sql(query.format("weather"))), query
@@ -95,7 +101,7 @@ def test_statements_of_spark_change_it(
         spark.sql(
             "SELECT origin, CASE WHEN moved THEN 4 ELSE month END, day, hour, "
             "CASE WHEN origin = 'JFK' AND month = 6 AND day = 2 THEN 0 ELSE temp END, "
-            "CASE WHEN moved THEN month ELSE wind_dir END "
+            "CASE WHEN moved THEN month ELSE wind_dir END, time_hour "
             "FROM (SELECT *, origin = 'LGA' AND month = 5 AND day = 1 AS moved FROM weather) "
             "WHERE NOT (month = 3 AND day > 15) AND month NOT IN (7, 12)"
         )

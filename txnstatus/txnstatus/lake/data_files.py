@@ -39,6 +39,8 @@ MOSTLY_DISTINCT = 0.97
 _HINT = (
     "restore it from a backup, or overwrite its partition or its table; txnctl doctor --deep finds all that is damaged"
 )
+READING = {"coerce_int96_timestamp_unit": "us"}
+"""Options of pyarrow's readers, by which times that Parquet has as INT96 are not cut off at the year 2262."""
 VERIFY = {"parquet.page.verify-checksum.enabled": "true"}
 """Options of a Spark read, by which it verifies pages. Its writes have checksums unless they are told otherwise."""
 
@@ -239,6 +241,31 @@ def fitting(
     return _needed(*_dataset(files, schema, known), where) if files else []
 
 
+def file_format() -> ds.ParquetFileFormat:
+    """How data files are read as a dataset: pages are verified."""
+    import pyarrow.dataset as ds
+
+    return ds.ParquetFileFormat(
+        read_options=ds.ParquetReadOptions(**READING),
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
+    )
+
+
+def columns(footer: pq.FileMetaData) -> pa.Schema:
+    """The columns of a file as they are read: what Parquet has as INT96, as Spark and Hive write it, are instants.
+
+    That is so of columns, and not of parts of nested ones.
+    """
+    import pyarrow as pa
+
+    found = footer.schema.to_arrow_schema().remove_metadata()
+    for number in range(footer.num_columns):
+        stored = footer.schema.column(number)
+        if stored.physical_type == "INT96" and (place := found.get_field_index(stored.path)) >= 0:
+            found = found.set(place, found.field(place).with_type(pa.timestamp("us", "UTC")))
+    return found
+
+
 def _dataset(
     files: Sequence[DataFile], schema: pa.Schema, known: Callable[[DataFile], pc.Expression] | None
 ) -> tuple[ds.Dataset, Mapping[str, DataFile]]:
@@ -246,9 +273,7 @@ def _dataset(
     import pyarrow.dataset as ds
 
     system, _ = file_system(files[0].path)
-    parquet = ds.ParquetFileFormat(
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    )
+    parquet = file_format()
     by_path = {located(file.path)[1]: file for file in files}
     fragments = [
         parquet.make_fragment(path, system, partition_expression=_told(file, schema, known))

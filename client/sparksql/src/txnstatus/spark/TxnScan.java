@@ -258,7 +258,8 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
     StructType read = table.inFiles.of(readable(wanted));
     SQLConf conf = planner.sessionState().conf();
     // Whatever the session says, no date is another one.
-    scala.collection.immutable.Map<String, String> options = new scala.collection.immutable.Map.Map1<>("datetimeRebaseMode", "CORRECTED");
+    scala.collection.immutable.Map<String, String> options =
+        new scala.collection.immutable.Map.Map2<>("datetimeRebaseMode", "CORRECTED", "int96RebaseMode", "CORRECTED");
     Broadcast<SerializableConfiguration> hadoop = context().broadcast(
         new SerializableConfiguration(settings(read, conf)), ClassTag$.MODULE$.apply(SerializableConfiguration.class));
     StructType all = table.inFiles.of(table.rows).add(ROW_INDEX, DataTypes.LongType, true);
