@@ -57,16 +57,16 @@ class Keepers:
         if shard in self._client.cluster.state.shards:
             self.ask(call.method, [(call.name, call.origin)], call.response)
         else:
-            self._tasks.spawn(self._ask_unheard_of(call))
+            self._tasks.spawn(self._ask_unheard_of(call, shard))
 
-    async def _ask_unheard_of(self, call: _ByName) -> None:
+    async def _ask_unheard_of(self, call: _ByName, shard: int) -> None:
         """Its group was added a moment ago."""
         try:
             await self._catalog.refresh()
         except TxnError as error:
             call.origin.tell(error)
         else:
-            self.ask(call.method, [(call.name, call.origin)], call.response)
+            self.placed(call, shard)
 
 
 class _ByName(PassedOn):

@@ -177,6 +177,7 @@ class Tables:
 
     def __init__(self, client: TxnSystemClient, ranges: StatusRanges, keepers: Keepers) -> None:
         self._client = client
+        self._catalog = CatalogClient(client)
         self._ranges = ranges
         self._keepers = keepers
 
@@ -196,6 +197,8 @@ class Tables:
         async def ask(shard: int, numbers: Sequence[int]) -> None:
             part = table_pb.RenewLeasesRequest(leases=[request.leases[number] for number in numbers])
             try:
+                if shard not in self._client.cluster.state.shards:
+                    await self._catalog.refresh()  # its group was added a moment ago
                 answer = await self._ask(shard, "RenewLeases", part, table_pb.RenewLeasesResponse)
             except TxnError as error:
                 results.update(dict.fromkeys(numbers, table_pb.RenewLeaseResult(error=to_detail(error))))

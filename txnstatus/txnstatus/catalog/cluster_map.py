@@ -102,7 +102,13 @@ class ClusterMap:
         return shards[zlib.crc32(name.encode()) % len(shards)]
 
     def keeps(self, name: str, shard: int) -> None:
-        """A shard keeps the table: for as long as there is one of this name."""
+        """A shard keeps the table: for as long as there is one of this name.
+
+        Of a shard that is not in the map nothing is remembered: nobody could be asked, and the catalog is not asked
+        for a table of which it is known who keeps it.
+        """
+        if shard not in self.state.shards:
+            return
         self._keepers.pop(name, None)
         self._keepers[name] = shard
         if len(self._keepers) > MAX_KEEPERS:
