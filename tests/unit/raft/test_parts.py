@@ -113,6 +113,21 @@ def test_parts_that_stay_keep_their_machines_when_a_snapshot_is_restored() -> No
     assert told(follower) == told(leader)
 
 
+def test_a_part_that_opens_while_a_snapshot_with_it_is_restored_has_the_state_of_the_snapshot() -> None:
+    """A replica may have entries to apply while a snapshot that has more comes."""
+    leader, follower = made("range-0", "range-1"), made("range-0")
+    leader.apply([address("range-1") + b"one"])
+    restoring, (header, *rest) = follower.restoring(), leader.snapshot()
+    restoring.add(header)
+    follower.apply([opening("range-1"), address("range-1") + b"early"])
+    served = follower.machines["range-1"]
+    for chunk in rest:
+        restoring.add(chunk)
+    restoring.finish()
+    assert follower.machines["range-1"] is served
+    assert told(follower) == told(leader)
+
+
 def test_until_a_snapshot_is_whole_the_state_is_what_it_was() -> None:
     leader, follower = made("range-0", "range-1"), made("range-0")
     leader.apply([address("range-0") + b"one"])

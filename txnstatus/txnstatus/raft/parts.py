@@ -66,6 +66,8 @@ class Parts:
         self._by_address: dict[bytes, StateMachine] = {}
         self._opened: dict[str, int] = {}
         """Kind → the highest number that was ever opened."""
+        self._restored: dict[str, StateMachine] = {}
+        """Machines of parts that a snapshot has which is being restored, and that were not there when it came."""
         self.on_change: Callable[[], None] = lambda: None
         """Hears that parts have come or gone."""
 
@@ -98,7 +100,8 @@ class Parts:
         elif part not in self._machines:
             if number <= self._opened.get(kind, -1):
                 return Rejected(IllegalState(f"{part} was closed before"))
-            self._open(part, self._make(part))
+            # One that a snapshot has gets that one's state: entries may apply while it is restored.
+            self._open(part, self._restored.get(part) or self._make(part))
             self._opened[kind] = number
             self.on_change()
         return None
@@ -117,16 +120,16 @@ class Parts:
     def restoring(self) -> Restoring:
         return _RestoringParts(self)
 
-    def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring], made: Parts) -> None:
+    def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring]) -> None:
         """Takes over what a snapshot has: parts that are there get its state, and keep whoever works with them."""
-        parts = {part: self._machines.get(part) or made._machines[part] for part in restored}
+        parts = {part: self._machines.get(part) or self._restored[part] for part in restored}
         for each in restored.values():
             each.finish()
         self._machines.clear()
         self._by_address.clear()
         for part, machine in parts.items():
             self._open(part, machine)
-        self._opened = dict(opened)
+        self._opened, self._restored = dict(opened), {}
         self.on_change()
 
 
@@ -135,7 +138,6 @@ class _RestoringParts:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._made = Parts(parts._make)
         self._restored: dict[str, Restoring] | None = None
         self._opened: dict[str, int] = {}
 
@@ -154,18 +156,15 @@ class _RestoringParts:
         wire = pb.PartsSnapshot.FromString(header)
         if wire.version != VERSION:
             raise ValueError(f"a group's snapshot of version {wire.version}; this release reads {VERSION}")
-        self._opened, self._restored = dict(wire.opened), {}
-        for name in wire.parts:
-            machine = self._parts.machines.get(name)
-            if machine is None:
-                machine = self._parts._make(name)
-                self._made._open(name, machine)
-            self._restored[name] = machine.restoring()
+        self._opened = dict(wire.opened)
+        there = self._parts._machines
+        made = self._parts._restored = {name: self._parts._make(name) for name in wire.parts if name not in there}
+        self._restored = {name: (there.get(name) or made[name]).restoring() for name in wire.parts}
 
     def finish(self) -> None:
         if self._restored is None:
             raise ValueError("a group's snapshot without a beginning")
-        self._parts.become(self._opened, self._restored, self._made)
+        self._parts.become(self._opened, self._restored)
 
 
 class PartDriver:
