@@ -48,6 +48,8 @@ from txnstatus.types import (
 STALENESS_TRACKER = "staleness tracker"
 MAX_TAKEN_OVER = 10_000
 """Transactions that a new leader takes over in one tick: a few milliseconds' work."""
+FIRST_TAKEN_OVER = 1_000
+"""Transactions of them that it takes over before it answers anybody."""
 MAX_EXPIRIES = 2_000
 """Most expiries that one pass proposes."""
 FOREVER = (1 << 63) - 1
@@ -186,13 +188,13 @@ class TxnStatusManager:
         self._leading_since = self._healthy_seconds
         self._next_staleness_check = now + self.settings.staleness_check_seconds
         self._to_take_over = list(self.table.unfinished_by_id)
-        return self._take_over(now)
+        return self._take_over(now, FIRST_TAKEN_OVER)
 
-    def _take_over(self, now: float) -> list[Effect]:
-        """Watches or drives what a former leader has left, the newest first, MAX_TAKEN_OVER at a time: a leader that
+    def _take_over(self, now: float, at_most: int) -> list[Effect]:
+        """Watches or drives what a former leader has left, the newest first, so many at a time: a leader that
         did so with a million at once would be silent for longer than its followers wait."""
-        taken = self._to_take_over[-MAX_TAKEN_OVER:]
-        del self._to_take_over[-MAX_TAKEN_OVER:]
+        taken = self._to_take_over[-at_most:]
+        del self._to_take_over[-at_most:]
         find, is_open = self.table.unfinished_by_id.get, TxnState.OPEN
         records = [record for record in map(find, taken) if record is not None]
         self._watch(records)
@@ -323,7 +325,7 @@ class TxnStatusManager:
 
     def _tick(self, now: float, wall_micros: int) -> list[Effect]:
         self.advance_time(now)
-        effects = self._take_over(now) if self._to_take_over else []
+        effects = self._take_over(now, MAX_TAKEN_OVER) if self._to_take_over else []
         while self._retries and self._retries[0][0] <= now:
             _, txn_id = heapq.heappop(self._retries)
             task, record = self._tasks.get(txn_id), self.table.find(txn_id)
