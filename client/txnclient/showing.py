@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 from html import escape
+from typing import TypeVar
+
+T = TypeVar("T")
+MOST_SHOWN = 60
+"""Most rows of a list that a notebook is shown."""
+
+
+class Shown(list[T]):
+    """A list, such as a timeline, that a notebook shows with a row for each, and that is a list in all else."""
+
+    def __init__(self, title: str, columns: str, each: Iterable[T]) -> None:
+        """`columns`: attributes of each, with spaces between them."""
+        super().__init__(each)
+        self._title, self._columns = title, columns.split()
+
+    def _repr_html_(self) -> str:
+        shown = self[:MOST_SHOWN]
+        left_out = f", of which {len(shown)} are shown" if len(shown) < len(self) else ""
+        names = [name.replace("_", " ") for name in self._columns]
+        rows = ([getattr(each, name) for name in self._columns] for each in shown)
+        return listed(f"{self._title}: {len(self)}{left_out}", names, rows)
 
 
 def facts(title: str, known: Mapping[str, object]) -> str:
@@ -35,6 +57,10 @@ def _shown(value: object) -> str:
             said = value.isoformat(" ", "seconds")
         case list() | tuple():
             said = ", ".join(map(str, value))
+        case Enum():
+            said = value.name
+        case None:
+            said = ""
         case _:
             said = str(value)
     return escape(said)

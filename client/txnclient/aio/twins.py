@@ -184,7 +184,7 @@ _TWINS: dict[type, Callable[[Any], Twin[Any]]] = {
 
 def _twin_of(found: Any) -> Any:
     """The twin of what a call returned, if that has calls of its own."""
-    if isinstance(found, list):
+    if isinstance(found, list) and any(type(each) in _TWINS for each in found):
         return [_twin_of(each) for each in found]
     made = _TWINS.get(type(found))
     return found if made is None else made(found)

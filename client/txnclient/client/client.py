@@ -25,7 +25,7 @@ from txnclient.history.savepoints import Savepoints, instant
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.read import instants
 from txnclient.session import Session
-from txnclient.showing import facts
+from txnclient.showing import Shown, facts
 from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
 from txnclient.token import Token
@@ -154,7 +154,8 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
             begun_before_micros=0 if until is None else instants.micros(until),
             limit=limit or 0,
         )
-        return list(map(txn_summary, islice(self.session.records(request), limit)))
+        columns = "txn_id state owner label commit_timestamp participants"
+        return Shown("Transactions", columns, map(txn_summary, islice(self.session.records(request), limit)))
 
     def participants(self, txn_id: int) -> list[ParticipantSummary]:
         """The participants of a transaction, by name, each with what it has come to there. Raises NotFound."""
@@ -178,7 +179,7 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
         `extended`: also what state those transactions are in, and their labels.
         """
         request = build(table_pb.ShowLocksRequest, table=table, partition=partition, extended=extended)
-        found: list[LockInfo] = []
+        found: list[LockInfo] = Shown("Locks", "object mode acquired txn_id owner blocked_by", ())
         more = True
         while more:
             answer = self.call("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)

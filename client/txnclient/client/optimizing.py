@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from txnclient.formats import schemas
 from txnclient.formats.arrow import BYTES_PER_FILE
 from txnclient.formats.partitions import Partition, name_of
 from txnclient.outcome import CommitReceipt
+from txnclient.progress import hidden, shown
 from txnclient.session import Session
 from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
@@ -53,7 +55,7 @@ class Optimizing:
         partition: Partition | None = None,
         spark: SparkSession | None = None,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Callable[[str], None] | None = None,
     ) -> CommitReceipt:
         """Writes a table's rows anew, or those of one partition, sorted: readers with a filter leave more files out.
 
@@ -62,7 +64,7 @@ class Optimizing:
 
         It is a transaction that overwrites, and gives way: while others have written to the table and not ended, it
         waits, and when one of them commits first it begins anew, until `timeout` seconds are over. `progress` is told
-        what it does, in words.
+        what it does, in words: by default that is shown, in a notebook and on a terminal.
 
         Raises NotFound; InvalidArgument, also for a table with a primary key; Unavailable when others wrote all the
         time: nothing has changed then.
@@ -76,20 +78,22 @@ class Optimizing:
         if zorder and spark is not None:
             raise InvalidArgument("zorder: rows are ordered in this process, without spark")
         name = None if partition is None else name_of(partition, schema, table)
-        work = (
-            partial(_sort, columns, bool(zorder), progress)
-            if spark is None
-            else partial(_sort_by_spark, spark, columns)
-        )
         deadline = time.monotonic() + checked_seconds(timeout)
-        while True:
-            receipt, others = self._attempt(table, partial(work, table=table, schema=schema, partition=name))
-            if receipt is not None:
-                return receipt
-            if time.monotonic() > deadline:
-                raise Unavailable(f"{table} was written to for {timeout:g} s, and is as it was: {others}")
-            progress(others)
-            time.sleep(PAUSE_SECONDS)
+        with _watched(table, progress) as tell:
+            how = (
+                partial(_sort, columns, bool(zorder), tell)
+                if spark is None
+                else partial(_sort_by_spark, spark, columns)
+            )
+            work = partial(how, table=table, schema=schema, partition=name)
+            while True:
+                receipt, others = self._attempt(table, work)
+                if receipt is not None:
+                    return receipt
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"{table} was written to for {timeout:g} s, and is as it was: {others}")
+                tell(others)
+                time.sleep(PAUSE_SECONDS)
 
     def _attempt(self, table: str, work: Callable[[Transaction], None]) -> tuple[CommitReceipt | None, str]:
         """None: it gave way, and to whom."""
@@ -113,6 +117,17 @@ class Optimizing:
         found = self.session.call("txnstatus.Admin/ListTransactions", request, pb.ListTransactionsResponse).txns
         if others := [f"transaction {each.txn_id} of {each.owner}" for each in found if each.txn_id != txn.id]:
             raise _GaveWay(f"it gives way to {', '.join(others)}")
+
+
+@contextmanager
+def _watched(table: str, tell: Callable[[str], None] | None) -> Iterator[Callable[[str], None]]:
+    """What is told of the work in the block: `tell`, or else what shows it."""
+    if tell is not None:
+        with hidden():
+            yield tell
+        return
+    with shown(f"{table} is put in order", "partitions") as bar:
+        yield lambda said: bar.at(0, said=said)
 
 
 class _GaveWay(Exception):

@@ -12,6 +12,7 @@ from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, table_info
 from txnclient.session import Session
+from txnclient.showing import Shown
 from txnclient.transaction.beginning import begin
 from txnclient.write import drop as dropping
 from txnstatus.errors import AlreadyExists, Forgotten, InvalidArgument, NotFound
@@ -178,7 +179,7 @@ class Tables:
         return self.session.table(name)
 
     def tables(self) -> list[TableInfo]:
-        found: list[TableInfo] = []
+        found: list[TableInfo] = Shown("Tables", "name conflicts location", ())
         more = True
         while more:
             request = table_pb.ListTablesRequest(after=found[-1].name if found else "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.compact.worker import Worker
 from txnclient.formats.partitions import Partition, name_of
+from txnclient.progress import hidden, shown
 from txnclient.session import Session
+from txnclient.showing import Shown
 from txnstatus.errors import InternalError, InvalidArgument, Unavailable
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.types import Timestamp
@@ -70,6 +73,10 @@ class CompactionSummary:
         return self.state not in ("initiated", "working")
 
 
+Tell = Callable[[Sequence[CompactionSummary]], None]
+"""Is told of compactions how they are."""
+
+
 class Compacting:
     """What a `Client` does with compactions."""
 
@@ -84,7 +91,7 @@ class Compacting:
         spark: SparkSession | None = None,
         wait: bool = True,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
-        progress: Callable[[Sequence[CompactionSummary]], None] = lambda _: None,
+        progress: Tell | None = None,
     ) -> list[CompactionSummary]:
         """Has a table's files written anew, or those of one partition: fewer and larger ones, with the same rows.
 
@@ -94,8 +101,9 @@ class Compacting:
         executors of that session do it, unless a compactor is first: for partitions that are too large for one process.
 
         Answers one for each partition that has something to compact. With `wait` it returns when they are over, and
-        `progress` is told meanwhile how they are; "attempted" are those that came to nothing because their files were
-        overwritten first. `timeout`: the seconds that it waits.
+        `progress` is told meanwhile how they are: by default that is a bar, in a notebook and on a terminal.
+        "attempted" are those that came to nothing because their files were overwritten first. `timeout`: the seconds
+        that it waits.
 
         Raises NotFound, InvalidArgument; InternalError for one that failed, and says why; Unavailable when they are not
         over in time, and they go on.
@@ -108,22 +116,24 @@ class Compacting:
         request.kind = _KINDS[kind]
         answer = self.session.call("txnstatus.Compactions/RequestCompaction", request, pb.RequestCompactionResponse)
         wanted = set(answer.compaction_ids)
-        if spark is not None and wanted:
-            self._work_by(spark, table)
-        while wanted:
-            found = [each for each in self.compactions(table) if each.compaction_id in wanted]
-            progress(found)
-            # Of those that are over only the last ones are kept: what is not told any more is over, too.
-            left = [each for each in found if not each.is_over]
-            if not wait:
-                return found
-            if not left:
-                _require_none_failed(found)
-                return found
-            if time.monotonic() > deadline:
-                why = f" ({left[0].reason})" if left[0].reason else ""
-                raise Unavailable(f"{_story(left[0])}{why}, and not over within {timeout:g} s: it goes on", hint=_HINT)
-            time.sleep(POLL_SECONDS)
+        with _watched(table, progress, wait=wait) as tell:
+            if spark is not None and wanted:
+                self._work_by(spark, table)
+            while wanted:
+                found = [each for each in self.compactions(table) if each.compaction_id in wanted]
+                tell(found)
+                # Of those that are over only the last ones are kept: what is not told any more is over, too.
+                left = [each for each in found if not each.is_over]
+                if not wait:
+                    return found
+                if not left:
+                    _require_none_failed(found)
+                    return found
+                if time.monotonic() > deadline:
+                    why = f" ({left[0].reason})" if left[0].reason else ""
+                    said = f"{_story(left[0])}{why}, and not over within {timeout:g} s: it goes on"
+                    raise Unavailable(said, hint=_HINT)
+                time.sleep(POLL_SECONDS)
         return []
 
     def _work_by(self, spark: SparkSession, table: str) -> None:
@@ -153,7 +163,26 @@ class Compacting:
                 last = answer.compactions[-1]
                 request.after.CopyFrom(pb.CompactionPlace(table_id=last.table_id, compaction_id=last.compaction_id))
         found.sort(key=lambda each: (each.opened, each.compaction_id), reverse=True)
-        return [each for each in found if state in (None, each.state)]
+        columns = "table partition kind state worker input_rows output_rows output_files reason"
+        return Shown("Compactions", columns, (each for each in found if state in (None, each.state)))
+
+
+@contextmanager
+def _watched(table: str, tell: Tell | None, *, wait: bool) -> Iterator[Tell]:
+    """What is told of compactions while the block waits for them: `tell`, or else a bar."""
+    if tell is not None or not wait:
+        with hidden():
+            yield tell or (lambda _: None)
+        return
+    with shown(f"{table} is compacted", "partitions", after=0) as bar:
+        yield lambda found: bar.at(sum(each.is_over for each in found), len(found), _work_at(found))
+
+
+def _work_at(found: Sequence[CompactionSummary]) -> str:
+    workers = sorted({each.worker for each in found if each.state == "working"})
+    if all(each.is_over for each in found):
+        return f"{sum(each.output_files for each in found):,} files of {sum(each.input_rows for each in found):,} rows"
+    return f"{', '.join(workers)} at work" if workers else "no worker at work yet"
 
 
 _HINT = "see that a worker runs: txnctl compactor; txnctl compactions lists what there is to do"

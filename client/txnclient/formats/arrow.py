@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -27,10 +27,13 @@ BYTES_PER_FILE = 256 << 20
 """Size in memory of a reader's rows that are written to one file, or to one for each partition."""
 
 
-def write_files(data: object, directory: str, schema: Schema, table: str) -> list[DataFile]:
+def write_files(
+    data: object, directory: str, schema: Schema, table: str, progress: Callable[[int], None] = lambda _: None
+) -> list[DataFile]:
     """Writes the rows as Parquet files below `directory`, one for each combination of partition values; not durably.
 
-    A reader's rows are written as they come, some batches to a file: they need not fit into memory.
+    A reader's rows are written as they come, some batches to a file: they need not fit into memory. `progress` is told
+    after each file how many rows are written.
 
     Raises InvalidArgument, naming the column, for data that does not fit the schema.
     """
@@ -42,6 +45,7 @@ def write_files(data: object, directory: str, schema: Schema, table: str) -> lis
         name = f"{subdirectory}/part-{number:05}.parquet"
         written = data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
         files.append(_described(f"{directory}{quote(name, safe='/=')}", written, directory, schema))
+        progress(count)
     if sum(file.rows for file in files) != count:
         raise InternalError(f"{count} rows for table {table} became {sum(file.rows for file in files)}")
     return files

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from txnclient.calls.requests import build, names_of
 from txnclient.read import instants
 from txnclient.session import Session
+from txnclient.showing import Shown
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.proto import savepoint_pb2 as pb
 from txnstatus.savepoints import check_name
@@ -83,7 +84,8 @@ class Savepoints:
 
     def savepoints(self) -> list[Savepoint]:
         """All that there are, by name."""
-        return list(map(_savepoint, _listed(self.session)))
+        columns = "name timestamp tables created expires held_bytes"
+        return Shown("Savepoints", columns, map(_savepoint, _listed(self.session)))
 
     def release_savepoint(self, name: str) -> None:
         """Takes the name back: what only it has kept is removed. Raises NotFound."""

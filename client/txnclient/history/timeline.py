@@ -10,6 +10,7 @@ from txnclient.calls.requests import build
 from txnclient.info import TxnSummary, txn_summary
 from txnclient.read import instants
 from txnclient.session import Session
+from txnclient.showing import Shown
 from txnstatus.errors import Forgotten
 from txnstatus.lake import parallel, timeline
 from txnstatus.lake.timeline import Past, TableChange
@@ -58,7 +59,8 @@ class Timeline:
             and (not label or each.label == label)
             and (not table or any(change.table == table for change in each.tables))
         )
-        return sorted(wanted, key=lambda each: (each.ended, each.txn_id))
+        columns = "txn_id state owner label ended commit_timestamp tables abort_reason"
+        return Shown("Timeline", columns, sorted(wanted, key=lambda each: (each.ended, each.txn_id)))
 
     def past(self, txn_id: int) -> Past:
         """One transaction, as it is now: from its record, or from the files once that is forgotten.

@@ -7,12 +7,14 @@ to one call, and Spark's own commit protocol keeps the files of failed and dupli
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
 from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField
 
 from txnclient.formats import arrow, fitting, schemas
+from txnclient.progress import Progress
 from txnclient.spark.reader import hadoop_path
 from txnstatus import partitions
 from txnstatus.ddl import parse
@@ -24,7 +26,7 @@ from txnstatus.schema import Column as TableColumn
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 REBASE = "spark.sql.parquet.datetimeRebaseModeInWrite"
@@ -133,6 +135,19 @@ def _near(values: Column, column: TableColumn, schema: Schema) -> Column:
     told = functions.raise_error(functions.concat(told, values.cast("string"), functions.lit(";")))
     days = (functions.lit(str(day)).cast("date") for day in (partitions.FIRST_DAY, partitions.LAST_DAY))
     return functions.when(~values.between(*days), told).otherwise(values)
+
+
+def tasks_of(spark: SparkSession) -> Callable[[Progress], None]:
+    """Tells how many tasks of the session's stages that run are done; nothing where it runs in a server."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return lambda _: None
+    tracker = spark.sparkContext.statusTracker()
+
+    def look(progress: Progress) -> None:
+        stages = [stage for each in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(each)) is not None]
+        progress.at(sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages))
+
+    return look
 
 
 def _explained(error: Exception, table: str) -> InvalidArgument | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
+from txnclient import progress
 from txnclient.calls.requests import build
 from txnclient.formats.file_statistics import bounds
 from txnclient.formats.partitions import Partition, name_of
@@ -260,13 +261,18 @@ def write_files(data: Any, opened: Opened) -> list[DataFile]:
     """Files that are not durable yet."""
     if isinstance(data, Written):
         return list(data.files)
+    what = f"{opened.table} is written"
     if is_spark(data):
         from txnclient.spark import writer
 
-        return writer.write_files(data, opened.directory, opened.schema, opened.table)
+        with progress.shown(what, "tasks", look=writer.tasks_of(data.sparkSession)):
+            return writer.write_files(data, opened.directory, opened.schema, opened.table)
     from txnclient.formats import arrow
 
-    return arrow.write_files(data, opened.directory, opened.schema, opened.table)
+    if _is_small(data):
+        return arrow.write_files(data, opened.directory, opened.schema, opened.table)
+    with progress.shown(what, "rows", getattr(data, "num_rows", None)) as bar:
+        return arrow.write_files(data, opened.directory, opened.schema, opened.table, bar.at)
 
 
 def fits_a_commit(writes: Sequence[pb.AddFilesRequest]) -> bool:

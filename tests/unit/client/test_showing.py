@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
 
 from txnclient import CommitReceipt, RowsAffected, connect
 from txnclient.info import TableInfo
+from txnclient.showing import MOST_SHOWN, Shown
 from txnclient.snapshot import Snapshot
+from txnstatus.lake.timeline import Past, TableChange
 from txnstatus.schema import Column, Schema
 from txnstatus.types import Timestamp, TxnId
 
@@ -60,6 +63,23 @@ def test_a_receipt_tells_what_there_is() -> None:
         "deleted",
         "0",
     ]
+
+
+def test_a_list_has_a_row_for_each_and_is_a_list() -> None:
+    change = TableChange("t.a", added_rows=1_200, added_files=1, changed_rows=0)
+    times = datetime(2026, 1, 31, tzinfo=UTC)
+    past = Past(7, "ABORTED", WRITTEN, "", times, times, 0, (change,), "CONFLICT", "", "who was first", None, ())
+    few, many = (Shown("Timeline", "txn_id owner tables abort_reason", [past] * count) for count in (1, MOST_SHOWN + 1))
+    assert few == [past]
+    assert read(few._repr_html_()).texts == [
+        "Timeline: 1",
+        *("txn id", "owner", "tables", "abort reason"),
+        *("7", WRITTEN, "t.a (1,200 added)", "who was first"),
+    ]
+    found = read(many._repr_html_())
+    assert found.texts[0] == f"Timeline: {MOST_SHOWN + 1}, of which {MOST_SHOWN} are shown"
+    assert found.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert read(Shown("Locks", "object mode", ())._repr_html_()).texts == ["Locks: 0", "object", "mode"]
 
 
 @pytest.mark.parametrize("shown", ["client", "snapshot"])

@@ -39,6 +39,11 @@ class TableChange:
     changed_rows: int | None = None
     """Rows that it changed by their keys, and that were still in memory."""
 
+    def __str__(self) -> str:
+        counts = {"added": self.added_rows, "deleted": self.deleted_rows, "changed": self.changed_rows}
+        said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return f"{self.table} ({said})" if said else self.table
+
 
 @dataclass(frozen=True, slots=True)
 class Past:
