@@ -43,12 +43,14 @@ SCHEMA = "id bigint, note string"
 
 
 def fast_cluster(directory: Path, **options: object) -> LocalCluster:
-    """A cluster that notices deaths and silence sooner than the defaults do; nothing is compacted unless told."""
+    """A cluster that notices deaths and silence sooner than the defaults do; nothing is compacted unless told, and
+    there is no TLS on loopback."""
     settings: dict[str, object] = {
         "raft": FAST_RAFT,
         "txn": FAST_TXN,
         "participant_shards": 3,
         "compactor": False,
+        "secure": False,
         "spawn": FORKS.spawn,
         **options,
     }
@@ -88,6 +90,7 @@ def settled(cluster: LocalCluster) -> bool:
 
 
 def connect(cluster: LocalCluster, **options: object) -> Client:
+    options = {"credentials": cluster.credentials, **options}
     return txnclient.connect(cluster.addresses, **options)  # type: ignore[arg-type]
 
 

@@ -58,7 +58,7 @@ class OurCluster(Contender):
     def start(self, directory: Path) -> None:
         launcher = slow_disk(self.settings.fsync_ms)
         self._cluster = LocalCluster(
-            directory / "cluster", txn=self._txn, groups=self._groups, launcher=launcher, compactor=False
+            directory / "cluster", txn=self._txn, groups=self._groups, launcher=launcher, compactor=False, secure=False
         )
         self._cluster.start()
         with txnclient.connect(self._cluster.addresses) as client:
@@ -114,6 +114,7 @@ def running(
             launcher=launcher,
             environment=environment,
             compactor=False,
+            secure=False,
         ) as cluster,
         txnclient.connect(cluster.addresses, timeout=60) as client,
     ):

@@ -28,6 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         txn=txn,
         grpc=True,
         compactor=False,
+        secure=False,
         spawn=FORKS.spawn,
     ) as cluster:
         running = World(cluster)

@@ -98,6 +98,7 @@ class OneLoop:
         port, grpc_port = list(free_ports(8))[:2]
         config = NodeConfig(
             cluster_name="one",
+            insecure=True,
             node_id="n1",
             data_dir=directory / "data",
             warehouse=(directory / "warehouse").as_uri(),

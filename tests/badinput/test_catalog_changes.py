@@ -28,7 +28,15 @@ KINDS = [field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["co
 def world(tmp_path: Path) -> Iterator[World]:
     txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0)
     with LocalCluster(
-        tmp_path, nodes=1, participant_shards=2, raft=FAST_RAFT, txn=txn, grpc=True, compactor=False, spawn=FORKS.spawn
+        tmp_path,
+        nodes=1,
+        participant_shards=2,
+        raft=FAST_RAFT,
+        txn=txn,
+        grpc=True,
+        compactor=False,
+        secure=False,
+        spawn=FORKS.spawn,
     ) as cluster:
         running = World(cluster)
         yield running
@@ -129,7 +137,13 @@ def test_what_does_not_exist_or_cannot_be_is_named(
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """For changes that are all refused."""
     with LocalCluster(
-        tmp_path_factory.mktemp("shared"), nodes=1, participant_shards=2, raft=FAST_RAFT, grpc=True, spawn=FORKS.spawn
+        tmp_path_factory.mktemp("shared"),
+        nodes=1,
+        participant_shards=2,
+        raft=FAST_RAFT,
+        grpc=True,
+        secure=False,
+        spawn=FORKS.spawn,
     ) as cluster:
         running = World(cluster)
         yield running

@@ -43,6 +43,7 @@ from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.errors import from_detail
+from txnstatus.security.tls import Tls
 from txnstatus.types import DECIDED_ABORT, AbortCause, Timestamp, TxnId, TxnState
 from txnstatus.wire import cause_from_wire
 
@@ -87,6 +88,8 @@ class Load:
     def __init__(self, cluster: LocalCluster, seed: int, workers: int = WORKERS) -> None:
         self.history = History()
         self._cluster = cluster
+        section = next(iter(cluster.configs.values())).tls
+        self._node = section.open() if section else None
         self._stop = threading.Event()
         self._recent: deque[TxnId] = deque(maxlen=REMEMBERED)
         self._snapshots: deque[tuple[Timestamp, tuple[str, str]]] = deque(maxlen=REMEMBERED)
@@ -132,7 +135,7 @@ class Load:
 
     def _work(self, dice: random.Random) -> None:
         with connect(self._cluster, timeout=dice.choice(CALL_SECONDS)) as connected:
-            client = Recorder(connected, self.history)
+            client = Recorder(connected, self.history, self._node)
             while not self._stop.is_set():
                 action = dice.choices(list(ACTIONS), list(ACTIONS.values()))[0]
                 try:
@@ -280,7 +283,9 @@ class Load:
 class Recorder:
     """One client's calls: makes them, and notes what came back."""
 
-    def __init__(self, client: Client, history: History) -> None:
+    def __init__(self, client: Client, history: History, node: Tls | None = None) -> None:
+        """`node`: what a node shows, where there is TLS."""
+        self._node = node
         self.client = client
         self.history = history
         self._asked: set[str] = set()
@@ -461,7 +466,7 @@ class Recorder:
         """Asks each node once, as one of them leads the catalog. Raises what the leader answers, or Unavailable."""
         last: TxnError = Unavailable("nobody was asked")
         for address in self.client.session.channel.addresses:
-            channel, method = PeerChannel(address), "txnstatus.Catalog/ChangeCatalog"
+            channel, method = PeerChannel(address, tls=self._node), "txnstatus.Catalog/ChangeCatalog"
             try:
                 await channel.call(method, command, catalog_pb2.CatalogState, 5.0, CATALOG)
                 return

@@ -6,6 +6,7 @@ A run without enough load or without enough faults says nothing, so it fails: it
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import threading
 from collections import Counter
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
+from unittest import mock
 
 from tests.faults.clocks import Clocks
 from tests.faults.disks import Disk, mounted
@@ -24,6 +26,7 @@ from txndeploy.doctor.examination import Examination, Wishes
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import Network
 from txnstatus.findings import Kind
+from txnstatus.security.tls import VARIABLE
 from txnstatus.types import TERMINAL
 
 RECOVERY_SECONDS = 60.0
@@ -169,6 +172,9 @@ def working(
         mounts = stack.enter_context(mounted(Disk, paths, DISK_MEGABYTES)) if disks else []
         stack.callback(cluster.stop)
         cluster.start()
+        if cluster.credentials is not None:  # nodes that are not on loopback have TLS
+            shown = {VARIABLE: str(cluster.credentials)}
+            stack.enter_context(mock.patch.dict(os.environ, shown))
         own_disks = dict(zip(nodes, mounts, strict=bool(mounts)))
         work = make(cluster, seed)
         yield Rig(cluster, work, seed, random.Random(seed), network, own_clocks, own_disks), work

@@ -38,8 +38,10 @@ def _look_further(directory: Path, environment: dict[str, str]) -> None:
     process = subprocess.Popen([TXNCTL, "up", "--dir", directory], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
-        line = next(line for line in process.stdout if line.startswith("export TXN_CLUSTER="))
-        addresses = line.strip().partition("=")[2]
+        exports = [next(line for line in process.stdout if line.startswith("export "))]
+        exports.append(next(process.stdout))
+        addresses, credentials = (line.strip().partition("=")[2] for line in exports)
+        environment = {**environment, "TXN_CREDENTIALS": credentials}
         listed = _txnctl(environment, "txn", "list", "-c", addresses)
         assert "load nycflights13" in listed
         assert "air.flights" in _txnctl(environment, "txn", "show", "0", "-c", addresses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 import txnclient
 from txndeploy.ctl.watching import watch
+from txndeploy.local.certificates import credentials_of
 from txndeploy.local.claim import DirectoryInUse
 from txndeploy.local.cluster import LocalCluster, default_directory, wait_until
 from txndeploy.node import process
@@ -19,6 +21,7 @@ from txndeploy.terminal.commands import ClusterOption, TimeoutOption, show, tell
 from txndeploy.terminal.output import console, lines, plain, status_line
 from txnstatus.catalog.catalog import from_wire
 from txnstatus.proto import admin_pb2
+from txnstatus.security.tls import VARIABLE
 
 commands = typer.Typer(rich_markup_mode=None)
 node_app = typer.Typer(help="Run a node, or replace one.", no_args_is_help=True)
@@ -73,6 +76,9 @@ def up(
         bool, typer.Option("--http", help="The nodes of a new cluster serve metrics and /readyz over HTTP, too.")
     ] = False,
     compactor: Annotated[bool, typer.Option(help="Compactions are done, by a process beside the nodes.")] = True,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="A new cluster has no TLS: whoever is on this machine may do anything.")
+    ] = False,
 ) -> None:
     """Run a cluster on this machine, until Ctrl-C. The data stays.
 
@@ -86,7 +92,7 @@ def up(
         signal.signal(signum, lambda *_: ended.set())
     try:
         with status_line(f"starting the cluster in {where}"):
-            cluster = LocalCluster(where, nodes, grpc=grpc, http=http, compactor=compactor)
+            cluster = LocalCluster(where, nodes, grpc=grpc, http=http, compactor=compactor, secure=not insecure)
             cluster.__enter__()
     except DirectoryInUse as used:
         _attach(used)
@@ -97,7 +103,7 @@ def up(
             console().print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
         if http and not any(config.http_address for config in cluster.configs.values()):
             console().print("The cluster found there serves no HTTP: --http is for a new one.", style="yellow")
-        console().print(f"\nexport TXN_CLUSTER={cluster.addresses}", soft_wrap=True)
+        _show_exports(cluster.addresses, cluster.credentials)
         console().print("Ctrl-C ends the nodes.")
         some_run = watch(cluster, ended, lambda said: console().print(lines(said), style="yellow", soft_wrap=True))
     finally:
@@ -111,10 +117,20 @@ def _attach(used: DirectoryInUse) -> None:
     """Tells of the cluster that another process runs, once it serves."""
     if used.holder is None:
         raise used
-    with status_line(f"{used}: waiting for them"), txnclient.connect(used.holder.addresses, timeout=60.0) as client:
+    addresses, credentials = used.holder.addresses, credentials_of(used.directory)
+    with (
+        status_line(f"{used}: waiting for them"),
+        txnclient.connect(addresses, timeout=60.0, credentials=credentials) as client,
+    ):
         client.last_commit()
     console().print(f"{plain(str(used))}. Nothing is started here; they end with that process.", soft_wrap=True)
-    console().print(f"\nexport TXN_CLUSTER={used.holder.addresses}", soft_wrap=True)
+    _show_exports(addresses, credentials)
+
+
+def _show_exports(addresses: str, credentials: Path | None) -> None:
+    console().print(f"\nexport TXN_CLUSTER={addresses}", soft_wrap=True)
+    if credentials is not None:
+        console().print(f"export {VARIABLE}={plain(shlex.quote(str(credentials)))}", soft_wrap=True)
 
 
 @commands.command()

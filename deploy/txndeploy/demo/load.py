@@ -59,7 +59,7 @@ Counts = dict[str, int]
 class Reader:
     """Polls snapshots over all five tables, and keeps what it saw."""
 
-    addresses: str
+    cluster: LocalCluster
     expected: dict[str, Counts]
     """What may be seen, by what it is called."""
     polls: int = 0
@@ -80,7 +80,7 @@ class Reader:
             self._thread.join(60)
 
     def _run(self) -> None:
-        with txnclient.connect(self.addresses) as client:
+        with txnclient.connect(self.cluster.addresses, credentials=self.cluster.credentials) as client:
             is_last = False
             while not is_last:
                 is_last = self._ended.wait(POLL_SECONDS)  # what there is at the end is looked at, too
@@ -153,13 +153,13 @@ def _run(console: Console, work: Path, *, keep: bool) -> int:
                     txn=TxnSection(keepalive_default_ms=KEEPALIVE_MS, zombie_grace_seconds=2.0),
                 )
             )
-        client = stack.enter_context(txnclient.connect(cluster.addresses))
+        client = stack.enter_context(txnclient.connect(cluster.addresses, credentials=cluster.credentials))
         for source in SOURCES:
             client.create_table(source.table, source.columns, partition_by=source.partition_by)
         frames = {source.table: _frame(spark, files[source.file], source) for source in SOURCES}
         with _step(progress, "warm Spark up with a plain write", total=len(SOURCES)) as advance:
             _write_plain(frames, work / "warm-up", advance)
-        reader = Reader(cluster.addresses, expected)
+        reader = Reader(cluster, expected)
         reader.start()
         _load(progress, cluster, client, spark, frames, files, story)
         with _step(progress, f"restart {story.killed}"):
@@ -208,7 +208,7 @@ def _load(
                 cluster.kill(story.killed)
                 progress.console.print(f"  kill -9 {story.killed}, the leader of the load's status range")
             if source.table == BY_EXECUTORS:
-                _write_by_executors(spark, cluster.addresses, txn, files[source.file], source)
+                _write_by_executors(spark, cluster, txn, files[source.file], source)
             else:
                 txn.write(frames[source.table], source.table)
             advance()
@@ -217,15 +217,17 @@ def _load(
     story.load_seconds = time.monotonic() - started
 
 
-def _write_by_executors(spark: SparkSession, addresses: str, txn: Transaction, path: Path, source: Source) -> None:
+def _write_by_executors(
+    spark: SparkSession, cluster: LocalCluster, txn: Transaction, path: Path, source: Source
+) -> None:
     """One task a weather station: each joins by token and writes its rows; the driver adds what came back."""
-    token = txn.token()
+    token, addresses, credentials = txn.token(), cluster.addresses, cluster.credentials
 
     def write(station: str) -> StagedFiles:
         import pyarrow.compute as pc
 
         rows = flights.read_csv(path, source.columns)
-        with txnclient.connect(addresses) as client:
+        with txnclient.connect(addresses, credentials=credentials) as client:
             return client.join(token).stage(rows.filter(pc.field("origin") == station), source.table)
 
     stations = flights.WEATHER_STATIONS
@@ -248,7 +250,9 @@ def _lose_one(progress: Progress, cluster: LocalCluster, client: Client, story: 
     with _step(progress, "kill a third one's process; wait for its expiry"):
         context = multiprocessing.get_context("spawn")
         begun, child = context.Pipe()
-        process = context.Process(target=_begin_and_hang, args=(cluster.addresses, child), daemon=True)
+        process = context.Process(
+            target=_begin_and_hang, args=(cluster.addresses, cluster.credentials, child), daemon=True
+        )
         process.start()
         if not begun.poll(60):
             story.problems.append("the third transaction's process did not begin it")
@@ -280,11 +284,11 @@ def _correct(progress: Progress, client: Client) -> None:
         advance()
 
 
-def _begin_and_hang(addresses: str, begun: multiprocessing.connection.Connection) -> None:
+def _begin_and_hang(addresses: str, credentials: Path | None, begun: multiprocessing.connection.Connection) -> None:
     """The third transaction's process; it is killed while it waits."""
     import pyarrow as pa
 
-    client = txnclient.connect(addresses)
+    client = txnclient.connect(addresses, credentials=credentials)
     txn = client.begin(label="its process dies", keepalive_millis=ABANDONED_KEEPALIVE_MS)
     txn.write(pa.table({"carrier": ["ZZ"], "name": ["Never Visible Air"]}), "air.airlines")
     begun.send(txn.id)
@@ -381,7 +385,7 @@ def _report(
     else:
         console.print("\nLook further: txnctl demo --keep, or a cluster of your own with\n  txnctl up")
     console.print(
-        "and, with the TXN_CLUSTER that it prints:\n  txnctl txn list\n  txnctl txn show 0\n  txnctl table list"
+        "and, with the variables that it prints:\n  txnctl txn list\n  txnctl txn show 0\n  txnctl table list"
     )
 
 

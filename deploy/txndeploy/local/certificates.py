@@ -10,6 +10,14 @@ from txndeploy.node.config import TlsSection
 from txnstatus.security.principals import Kind
 from txnstatus.security.tls import TlsFiles
 
+CREDENTIALS = "credentials"
+
+
+def credentials_of(directory: Path) -> Path | None:
+    """What clients of the cluster in the directory show; None: it has no TLS."""
+    found = directory.absolute() / CREDENTIALS
+    return found if found.exists() else None
+
 
 class LocalCertificates:
     """Leaf certificates are issued whenever the cluster is started: none of them gets old."""
@@ -22,7 +30,7 @@ class LocalCertificates:
         is_there = (where / KEY).exists()
         self._authority = Authority.load(where) if is_there else Authority.found(cluster_name, where)
         self._directory = directory
-        self.credentials = directory / "credentials"
+        self.credentials = directory / CREDENTIALS
         """The directory that `txnclient.connect` takes, of whoever runs the cluster."""
         self._authority.issue(Kind.USER, re.sub(r"[^\w.@-]", "-", default_owner(), flags=re.ASCII), self.credentials)
 

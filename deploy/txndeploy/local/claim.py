@@ -31,7 +31,7 @@ class DirectoryInUse(RuntimeError):
     def __init__(self, directory: Path, holder: Holder | None) -> None:
         by = f"process {holder.pid}, with nodes at {holder.addresses}" if holder else "a process that does not say who"
         super().__init__(f"{directory} is in use by {by}")
-        self.holder = holder
+        self.directory, self.holder = directory, holder
 
 
 class Claim:

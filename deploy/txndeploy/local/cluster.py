@@ -62,17 +62,16 @@ class LocalCluster:
         grpc: bool = False,
         http: bool = False,
         compactor: bool = True,
-        secure: bool = False,
+        secure: bool = True,
         spawn: Spawn = spawning.fresh,
     ) -> None:
         """`groups`: groups of the shards. `table_roots`: where tables may be besides the warehouse. `environment`:
         variables of the node processes besides this process's own. `launcher`: words before each node's command; it
         must stay the process's child. `grpc`, `http`: whether new nodes serve those, at addresses that their
         configurations have. `compactor`: whether a process beside them does compactions. `secure`: whether a new
-        cluster has TLS, and an authority of its own. `spawn`: how processes are started (see
-        `txndeploy.local.spawning`). `network`: by what nodes reach each other; without, plain loopback.
-
-        Raises DirectoryInUse where somebody else runs the nodes in the directory.
+        cluster has TLS, and an authority of its own, as one always has whose nodes are not on loopback. `spawn`: how
+        processes are started (see `txndeploy.local.spawning`). `network`: by what nodes reach each other; without, by
+        loopback. Raises DirectoryInUse where somebody else runs the nodes in the directory.
         """
         self.directory = directory.absolute()
         self.warehouse = warehouse or (self.directory / "warehouse").as_uri()
@@ -103,23 +102,22 @@ class LocalCluster:
                     nodes=entries,
                     raft=raft or RaftSection(),
                     txn=txn or TxnSection(),
+                    insecure=not (secure or self._network.places_processes),
                     grpc_address=f"127.0.0.1:{grpc_ports[node]}" if grpc else None,
                     http_address=f"127.0.0.1:{http_ports[node]}" if http else None,
                 )
                 for node in entries
             }
-        self._certificates = self._certified(bool(known), secure=secure)
+        self._certificates = self._certified()
         for node in self.configs:
             self._connect(node)
         self._claim.tell(self.addresses)
         self._has_compactor = compactor
         self.compactor = self._worker()
 
-    def _certified(self, known: bool, *, secure: bool) -> LocalCertificates | None:
-        """`known`: the cluster was made before, and stays as it was."""
+    def _certified(self) -> LocalCertificates | None:
         first = next(iter(self.configs.values()))
-        is_secure = first.tls is not None if known else secure
-        return LocalCertificates(first.cluster_name, self.directory) if is_secure else None
+        return None if first.insecure else LocalCertificates(first.cluster_name, self.directory)
 
     def _worker(self) -> LocalCompactor:
         shown = {tls.VARIABLE: str(self.credentials)} if self.credentials else {}
@@ -139,7 +137,7 @@ class LocalCluster:
         ways = {other: self._network.reach(node, other, address) for other, address in others.items()}
         reach = {other: way for other, way in ways.items() if way != others[other]}
         section = self._certificates.issue(node) if self._certificates else None
-        if reach or not self.config_path(node).exists():
+        if reach or section != config.tls or not self.config_path(node).exists():
             self.configs[node] = config.model_copy(update={"reach": reach, "tls": section})
             make_directory(self.directory / node)
             write_file(self.config_path(node), configuration.dump(self.configs[node]).encode())

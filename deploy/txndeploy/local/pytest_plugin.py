@@ -1,7 +1,7 @@
 """A pytest fixture: a cluster to test your own jobs against. Nothing is imported before it is used.
 
 def test_my_job(txn_cluster):
-    client = txnclient.connect(txn_cluster.addresses)
+    client = txnclient.connect(txn_cluster.addresses, credentials=txn_cluster.credentials)
     ...
     txn_cluster.kill(txn_cluster.leader())
 """

@@ -164,7 +164,9 @@ class NodeConfig(_Section):
     conflict_strategies: dict[StrategyName, StrategyTarget] = {}
     """Strategies of one's own by name, each as "module:attribute". The same on every node."""
     tls: TlsSection | None = None
-    """TLS on every connection; without it, whoever reaches the ports may do anything."""
+    """TLS on every connection."""
+    insecure: bool = False
+    """Whether the node is to go without: whoever reaches its ports may do anything, so they are on loopback."""
     raft: RaftSection = RaftSection()
     txn: TxnSection = TxnSection()
 
@@ -205,6 +207,8 @@ class NodeConfig(_Section):
         addresses = [entry.address for entry in self.nodes.values()]
         if len(set(addresses)) != len(addresses):
             raise ValueError("two nodes have the same address")
+        if self.insecure and self.tls is not None:
+            raise ValueError("insecure = true with [tls]: say one of them")
         if self.grpc_address in addresses:
             raise ValueError(f"grpc_address {self.grpc_address} is a node's address: gRPC has a port of its own")
         if self.http_address is not None and self.http_address in (*addresses, self.grpc_address):

@@ -26,6 +26,7 @@ from txnstatus.process.descriptors import raise_limit
 from txnstatus.process.environment import Environment
 from txnstatus.proto import participant_pb2
 from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.connection import is_loopback
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
@@ -161,12 +162,15 @@ async def _run(process: ForeignProcess) -> None:
         raise StartError("this participant was removed from the cluster: what it has prepared, end by hand")
 
 
-def _credentials(name: str) -> Tls | None:
-    """What the process shows. Raises StartError where that is not the host of this name."""
+def _credentials(name: str, listen: str) -> Tls | None:
+    """What the process shows. Raises StartError where that is not the host of this name; or where it is nothing, and
+    others than this machine's programs would reach the process."""
     try:
         found = tls.from_environment()
     except InvalidArgument as error:
         raise StartError(str(error)) from error
+    if found is None and not is_loopback(listen):
+        raise StartError(f"without {tls.VARIABLE} a host is for loopback, and {listen} is not: see docs/security.md")
     if found is not None and (found.own.kind, found.own.name) != (Kind.HOST, name):
         raise StartError(f"{tls.VARIABLE} has the certificate of {found.own}; this is the host {name}")
     return found
@@ -179,7 +183,7 @@ def run(name: str, make: Callable[[str], HostedParticipant], listen: str, advert
     )
 
     async def serve() -> None:
-        await _run(ForeignProcess(name, make, listen, advertise, join, _credentials(name)))
+        await _run(ForeignProcess(name, make, listen, advertise, join, _credentials(name, listen)))
 
     try:
         arm_failpoints()

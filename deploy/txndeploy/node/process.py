@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
-from txnstatus.rpc.connection import Purpose
+from txnstatus.rpc.connection import Purpose, is_loopback
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.security.principals import Kind, Principal
@@ -180,8 +180,11 @@ def _bounds(config: NodeConfig) -> Bounds:
 
 
 def _tls(config: NodeConfig) -> Tls | None:
-    """Raises StartError where the files do not go together, or are somebody else's."""
+    """Raises StartError where the files do not go together, or are somebody else's; or where there is to be no TLS, and
+    that is not said, or others than this machine's programs would reach the node."""
     if config.tls is None:
+        addresses = (config.nodes[config.node_id].address, config.grpc_address, config.http_address)
+        _require_loopback([address for address in addresses if address], said=config.insecure)
         return None
     try:
         found = config.tls.open()
@@ -191,6 +194,17 @@ def _tls(config: NodeConfig) -> Tls | None:
     if found.own != wanted:
         raise StartError(f"{config.tls.certificate} is for {found.own}; this is {wanted}")
     return found
+
+
+def _require_loopback(addresses: Sequence[str], *, said: bool) -> None:
+    if not said:
+        raise StartError(
+            "there is no [tls]: give the node certificates (docs/security.md), or say insecure = true, for one that "
+            "only this machine's programs reach"
+        )
+    for address in addresses:
+        if not is_loopback(address):
+            raise StartError(f"insecure = true is for loopback, and {address} is not: give the node certificates")
 
 
 @contextlib.contextmanager

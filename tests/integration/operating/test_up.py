@@ -42,6 +42,11 @@ class Up:
         found = wait_until(lambda: re.search(r"export TXN_CLUSTER=(\S+)\n", self.said), "it says where", SECONDS)
         return found[1]
 
+    def credentials(self) -> str:
+        found = re.search(r"export TXN_CREDENTIALS=(\S+)\n", self.said)
+        assert found is not None, self.said
+        return found[1]
+
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
@@ -63,8 +68,8 @@ def test_the_second_says_who_has_it_and_where(start: Start) -> None:
     second = start()
     assert second.process.wait(SECONDS) == 0
     assert f"in use by process {first.process.pid}, with nodes at {addresses}" in second.said
-    assert second.addresses() == addresses
-    with txnclient.connect(addresses) as client:
+    assert (second.addresses(), second.credentials()) == (addresses, first.credentials())
+    with txnclient.connect(addresses, credentials=first.credentials()) as client:
         client.create_table("t.t", "id bigint")
     first.process.send_signal(signal.SIGTERM)
     assert first.process.wait(SECONDS) == 0
@@ -73,14 +78,14 @@ def test_the_second_says_who_has_it_and_where(start: Start) -> None:
 def test_one_that_was_killed_holds_nothing(start: Start) -> None:
     first = start()
     addresses = first.addresses()
-    with txnclient.connect(addresses) as client:
+    with txnclient.connect(addresses, credentials=first.credentials()) as client:
         client.create_table("t.kept", "id bigint")
     first.process.kill()
     first.process.wait()
     again = start()
     assert again.addresses() == addresses
     assert again.serves
-    with txnclient.connect(addresses) as client:
+    with txnclient.connect(addresses, credentials=first.credentials()) as client:
         assert client.table("t.kept").name == "t.kept"
 
 

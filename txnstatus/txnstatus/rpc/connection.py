@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import ipaddress
 import socket
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -325,6 +326,15 @@ async def connect(address: str, purpose: Purpose, tls: Tls | None = None, expect
 def split_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine's programs reach what listens there."""
+    host, _ = split_address(address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def notice_death(end: socket.socket | None) -> None:
