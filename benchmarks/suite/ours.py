@@ -103,6 +103,8 @@ def running(
     raft: RaftSection | None = None,
     launcher: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    *,
+    secure: bool = False,
 ) -> Iterator[tuple[LocalCluster, Client]]:
     """Three nodes without a table, and a client of theirs; their data goes with them."""
     with (
@@ -114,9 +116,9 @@ def running(
             launcher=launcher,
             environment=environment,
             compactor=False,
-            secure=False,
+            secure=secure,
         ) as cluster,
-        txnclient.connect(cluster.addresses, timeout=60) as client,
+        txnclient.connect(cluster.addresses, timeout=60, credentials=cluster.credentials) as client,
     ):
         yield cluster, client
 

@@ -17,6 +17,7 @@ from benchmarks.suite.measures import (
     snapshot_pause,
     status_store,
     stream_batches,
+    tls,
     work,
 )
 
@@ -35,4 +36,5 @@ ALL = (
     plan,
     stream_batches,
     publication,
+    tls,
 )

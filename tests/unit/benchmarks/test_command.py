@@ -42,6 +42,7 @@ def run(*arguments: str) -> tuple[int, str]:
         ("work calls --in-flight 0", "--in-flight"),
         ("work cpu --seconds 0", "--seconds"),
         ("work turns --open -1", "--open"),
+        ("tls --rounds 0", "--rounds"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: str, says: str) -> None:
