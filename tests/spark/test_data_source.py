@@ -114,6 +114,18 @@ def test_a_table_is_written_as_one_transaction(
     assert states == ["ABORTED", *["COMMITTED"] * 3]
 
 
+def test_a_write_brings_columns_where_it_says_so(
+    session: SparkSession, cluster: LocalCluster, client: Client, new_table: NewTable
+) -> None:
+    table = new_table("id bigint")
+    writer = session.sql("SELECT 1L AS id, 'x' AS more").write.format("txn").mode("append")
+    writer = writer.options(cluster=cluster.addresses, table=table)
+    with pytest.raises(Exception, match="column 'more' of the data is not a column of table"):
+        writer.save()
+    writer.option("mergeSchema", "true").save()
+    assert client.snapshot().to_arrow(table).to_pylist() == [{"id": 1, "more": "x"}]
+
+
 def test_a_table_is_followed_commit_by_commit_over_restarts(
     session: SparkSession, cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path
 ) -> None:

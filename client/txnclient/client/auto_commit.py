@@ -15,6 +15,7 @@ from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.session import Session
 from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
+from txnclient.write import growing
 from txnclient.write.locks import checked_timeout
 from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
@@ -68,9 +69,12 @@ class AutoCommit:
         *,
         partition: Partition | None = None,
         keys_are_new: bool = False,
+        merge_schema: bool = False,
         **options: Unpack[WriteOptions],
     ) -> CommitReceipt:
         """As `Transaction.write`: a Spark DataFrame or pyarrow data, appended, or in place of what is there."""
+        if merge_schema:  # before it begins, which opens the write
+            growing.grow(self.session, table, growing.columns_of(data))
         return self._run(
             [table],
             lambda txn: txn.write(data, table, mode, partition=partition, keys_are_new=keys_are_new),

@@ -20,6 +20,7 @@ _KNOWN = (
     "startingTimestamp",
     "maxCommitsPerTrigger",
     "label",
+    "mergeSchema",
 )
 _ALSO = ("path", "checkpointlocation")
 """Options that Spark sets by itself."""
@@ -42,6 +43,8 @@ class Options:
     """The point from which a stream reads, `LATEST`, or None: all that there is."""
     max_commits: int | None
     label: str
+    merge_schema: bool
+    """Whether a write adds the columns that its table has not."""
 
     @property
     def table(self) -> str:
@@ -82,6 +85,7 @@ def parse(given: Mapping[str, str]) -> Options:
         LATEST if said.get("startingTimestamp") == LATEST else _point("start", said.get("startingTimestamp")),
         _count("maxCommitsPerTrigger", said.get("maxCommitsPerTrigger")),
         said.get("label", "spark txn"),
+        _flag("mergeSchema", said.get("mergeSchema", "false")),
     )
 
 

@@ -80,7 +80,7 @@ class TxnSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
         asked = options.parse(self.options)
-        return Writer.begun(self._client(asked), asked, overwrites=overwrite)
+        return Writer.begun(self._client(asked), asked, schema, overwrites=overwrite)
 
     @staticmethod
     def _client(asked: options.Options) -> Client:

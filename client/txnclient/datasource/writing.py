@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from txnclient.client.client import Client
 from txnclient.datasource.clients import connected
 from txnclient.datasource.options import Options
+from txnclient.formats.schemas import to_columns
 from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
+from txnclient.write.growing import grow
 from txnclient.write.staged_files import StagedFiles
 
 if TYPE_CHECKING:
@@ -42,8 +45,10 @@ class Writer(DataSourceArrowWriter):
     overwrites: bool
 
     @classmethod
-    def begun(cls, client: Client, asked: Options, *, overwrites: bool) -> Self:
+    def begun(cls, client: Client, asked: Options, schema: StructType, *, overwrites: bool) -> Self:
         client.table(asked.table)
+        if asked.merge_schema:
+            grow(client.session, asked.table, to_columns(schema))
         (txn,), _ = begin(client.session, 1, asked.label, KEEPALIVE_MILLIS, uuid.uuid4().hex, near=asked.table)
         return cls(asked, txn.token(), overwrites)
 

@@ -14,11 +14,12 @@ from txnclient.change.sql import own_type
 from txnclient.ducksql.arguments import literal
 from txnclient.ducksql.queries import Query, answered, understood
 from txnclient.ducksql.reading import Reading
-from txnclient.ducksql.trees import require_only, shown, table_name, text_of
+from txnclient.ducksql.trees import EVOLVES, require_only, shown, table_name, text_of
 from txnclient.formats import fitting
 from txnclient.formats.schemas import named
 from txnclient.outcome import RowsAffected
 from txnclient.transaction.transaction import Transaction
+from txnclient.write.growing import grow
 from txnstatus.ddl import Type, parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
@@ -116,7 +117,7 @@ def _clause(builder: Merge[RowsAffected], when: Any, qualifiers: dict[str, str])
 
 def insert(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffected:
     """Values are cast to the columns' types as Spark stores them, and refused where they do not fit."""
-    require_only(tree, "INSERT", "this", "expression", "overwrite", "by_name")
+    require_only(tree, "INSERT", "this", "expression", "overwrite", "by_name", EVOLVES)
     into, given = tree.this, None
     if isinstance(into, exp.Schema):
         into, given = into.this, [each.name for each in into.expressions]
@@ -126,10 +127,21 @@ def insert(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffe
     partition = _partition(into, schema, reading)
     with understood(tree.expression, reading) as query:
         names = list(query.names) if tree.args.get("by_name") else given
+        if tree.args.get(EVOLVES):
+            names = names or _in_order(query, schema, partition)
+            kinds = query.schema.values()
+            grow(txn.handle.session, name, [Column(*each) for each in zip(names, kinds, strict=False)])
+            schema = txn.handle.session.table(name).schema
         rows = fitted(query, schema, name, names, partition)
     text = {column: str(value) for column, value in partition.items()}
     txn.write(rows, name, "overwrite" if tree.args.get("overwrite") else "append", partition=text or None)
     return RowsAffected(inserted=rows.num_rows)
+
+
+def _in_order(query: Query, schema: Schema, partition: Mapping[str, Any]) -> list[str]:
+    """The columns that the query has values for: those of the table, and then what it calls the others."""
+    own = [each.name for each in schema.columns if each.name not in partition]
+    return [*own, *query.names[len(own) :]]
 
 
 def _partition(into: exp.Expression, schema: Schema, reading: Reading) -> dict[str, Any]:

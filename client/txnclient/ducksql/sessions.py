@@ -22,7 +22,7 @@ from txnclient.ducksql.arguments import evaluated
 from txnclient.ducksql.counting import counted
 from txnclient.ducksql.reading import Reading
 from txnclient.ducksql.scripts import Piece, pieces
-from txnclient.ducksql.trees import Arguments, shown, tree_of
+from txnclient.ducksql.trees import EVOLVES, Arguments, shown, tree_of
 from txnclient.outcome import CommitReceipt, RowsAffected
 from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
@@ -36,6 +36,7 @@ from txnstatus.types import time_of
 CATALOG = "txn"
 """The name that may stand before a table's, as it does in Spark."""
 NOTHING = pa.table({})
+_EVOLUTION = ("WITH", "SCHEMA", "EVOLUTION")
 _CHANGES = {"Insert": "insert", "Delete": "delete", "Update": "update", "Merge": "merge", "TruncateTable": "truncate"}
 """Statements by their class of sqlglot's → what does them in `changes`."""
 
@@ -112,7 +113,7 @@ class DuckSession(Staying):
             return self._called(call, args)
         if piece.begins("SHOW") or piece.begins("USE"):
             return self._shown(self._words(piece))
-        tree = tree_of(piece.text, args)
+        tree = _tree(piece, args)
         kind = type(tree).__name__
         if isinstance(tree, exp.Query | exp.Values):
             with self._reading(args) as reading:
@@ -251,6 +252,16 @@ def _column(values: list[Any], kind: str) -> pa.Array:
         times = [None if each is None else time_of(each) for each in values]
         return pa.array(times, pa.timestamp("us", "UTC"))
     return pa.array(values, {"STRING": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_()}[kind.upper()])
+
+
+def _tree(piece: Piece, args: Arguments) -> exp.Expression:
+    """The statement, which says so where it is one WITH SCHEMA EVOLUTION: sqlglot does not read these words."""
+    for verb in ("INSERT", "MERGE"):
+        if piece.begins(verb, *_EVOLUTION):
+            tree = tree_of(verb + piece.text[piece.ends[len(_EVOLUTION)] :], args)
+            tree.set(EVOLVES, True)
+            return tree
+    return tree_of(piece.text, args)
 
 
 def _counted(rows: RowsAffected | None) -> pa.Table:

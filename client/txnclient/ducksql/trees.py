@@ -14,6 +14,8 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold
 
 Arguments = Mapping[str, Any]
+EVOLVES = "schema_evolution"
+"""What is set in a statement WITH SCHEMA EVOLUTION."""
 
 
 def tree_of(text: str, args: Arguments) -> exp.Expression:

@@ -72,7 +72,8 @@ def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column 
         chosen.append(meant)
     if by_name:
         raise InvalidArgument(
-            f"column {next(iter(by_name.values())).name!r} of the data is not a column of table {table}"
+            f"column {next(iter(by_name.values())).name!r} of the data is not a column of table {table}",
+            hint="alter_table(..., add=...) adds a column, and so does write(..., merge_schema=True)",
         )
     return chosen
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from txnclient.client.client import Client
 from txnclient.client.making import unmake
 from txnclient.formats import schemas
+from txnclient.info import TableInfo
 from txnclient.sparksql.bridge import Request
 from txnstatus.ddl import parse_names
 from txnstatus.errors import AlreadyExists, InvalidArgument, NotFound
@@ -100,7 +101,7 @@ class Definitions:
                 hint="a table's rows are replaced at once, not what it is: DROP TABLE and CREATE TABLE are two steps",
             ) from None
 
-    def alter(self, request: Request) -> None:
+    def alter(self, request: Request) -> TableInfo:
         """Sets properties, unsets those whose value is null, and changes columns. Raises NotFound, InvalidArgument."""
         properties: dict[str, str | None] = request["properties"]
         if fixed := [name for name in properties if name in (*_FIXED, *_OWN, *_NOT_THERE)]:
@@ -116,7 +117,7 @@ class Definitions:
             if "widen" in told:
                 change["widen"] = _kind(told["name"], told["widen"])
             changes.append(ColumnChange(told["name"], _kind(told["name"], kind), **change))
-        self._client.change_columns(request["table"], changes, properties)
+        return self._client.change_columns(request["table"], changes, properties)
 
     def drop(self, request: Request) -> bool:
         """Whether there was such a table."""
@@ -134,7 +135,6 @@ class Definitions:
         return {
             "create": self.create,
             "replace": self.replace,
-            "alter": self.alter,
             "drop": self.drop,
             "unmake": self.unmake,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from txnclient.info import TableInfo, table_info
 from txnclient.read.table_files import TableFiles
@@ -11,6 +12,7 @@ from txnclient.sparksql.scopes import Scope
 from txnclient.transaction.blocks import Block
 from txnstatus.errors import IllegalState
 from txnstatus.proto import table_pb2 as pb
+from txnstatus.schema import Schema
 from txnstatus.types import Timestamp
 
 
@@ -23,6 +25,8 @@ class Seen:
         self._snapshot = snapshot
         self._loaded: dict[str, pb.ScanResponse] = {}
         self._tables: dict[str, TableInfo] = {}
+        self._grown: dict[str, Schema] = {}
+        """Columns of tables that the statement has added some to."""
 
     @property
     def timestamp(self) -> Timestamp:
@@ -34,8 +38,23 @@ class Seen:
         found = self._snapshot.scan(table)
         if isinstance(self.scope, Block):
             self._loaded[table] = found  # later writes of the transaction are no part of what was planned before
-        self._tables[table] = table_info(found.table)
+        info = table_info(found.table)
+        self._tables[table] = replace(info, schema=self._grown.get(table, info.schema))
         return self._tables[table]
+
+    def grow(self, table: str, schema: Schema) -> None:
+        """From now on the table is read in these columns, to which the statement has added some: they are null.
+
+        Raises IllegalState where somebody else has changed columns, too, since the statement sees the table.
+        """
+        now = {(column.name, column.in_files, column.type) for column in schema.columns}
+        for column in self.load(table).schema.columns:
+            if (column.name, column.in_files, column.type) not in now:
+                raise IllegalState(
+                    f"column {column.name!r} of table {table} was changed while a statement added columns to it",
+                    hint="run the statement again",
+                )
+        self._grown[table] = schema
 
     def table(self, name: str) -> TableInfo:
         """The table as it was loaded, or is now. Raises as `load`."""
@@ -45,7 +64,8 @@ class Seen:
         """Raises as `require`."""
         self.require(table)
         if table not in self._loaded:
-            return self._snapshot.table_files(table)
+            found = self._snapshot.table_files(table)
+            return replace(found, schema=self._grown[table]) if table in self._grown else found
         with self.explained(table):
             return TableFiles.of(self._loaded[table], self.timestamp)
 

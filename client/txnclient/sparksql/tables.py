@@ -77,7 +77,7 @@ class Tables:
             **system.answers(client),
             **self._writes.answers(),
             **self._of_statements(self._writes.statements()),
-            **self._of_tables(Definitions(client).answers()),
+            **self._of_tables({**Definitions(client).answers(), "alter": self._alter}),
         }
 
     @property
@@ -170,6 +170,14 @@ class Tables:
         return {name: partial(outside, name, method) for name, method in methods.items()}
 
     # ---- one table
+
+    def _alter(self, request: Request) -> None:
+        """Also for a statement WITH SCHEMA EVOLUTION, which sees the columns that it adds."""
+        info = Definitions(self._client).alter(request)
+        if "seen" in request:
+            kept = self._kept(request)
+            kept.seen.grow(request["table"], info.schema)
+            kept.tables.pop(request["table"], None)
 
     def _load(self, request: Request) -> Request:
         seen = self._kept(request).seen

@@ -22,7 +22,7 @@ from txnclient.transaction.ending import DEFAULT_COMMIT_SECONDS, Ending
 from txnclient.transaction.going_back import GoingBack
 from txnclient.transaction.in_spark import InSpark
 from txnclient.transaction.marking import Marking
-from txnclient.write import locks
+from txnclient.write import growing, locks
 from txnclient.write.changing import Changes
 from txnclient.write.files import FileWrites
 from txnclient.write.keyed import KeyedWrites
@@ -99,10 +99,8 @@ class Transaction(InSpark, GoingBack, Marking, Staying):
     def _repr_html_(self) -> str:
         """The transaction as a notebook shows it, by what this handle knows."""
         handle, receipt = self.handle, self.receipt
-        over = (
-            "over" if handle.liveness.lost or handle.failure else "being committed" if handle.is_committing else "open"
-        )
-        state = "committed" if receipt else over
+        over = "over" if handle.liveness.lost or handle.failure else ""
+        state = "committed" if receipt else over or ("being committed" if handle.is_committing else "open")
         tables = receipt.tables if receipt else ()
         known = {"id": self.id, "owner": handle.owner, "state": state, "tables": tables, "failure": handle.failure}
         return facts("Transaction", known)
@@ -142,6 +140,7 @@ class Transaction(InSpark, GoingBack, Marking, Staying):
         partition: Partition | None = None,
         lock_timeout: float | None = None,
         keys_are_new: bool = False,
+        merge_schema: bool = False,
     ) -> None:
         """Writes a Spark DataFrame (its executors write the files) or a pyarrow Table into the table.
 
@@ -167,10 +166,14 @@ class Transaction(InSpark, GoingBack, Marking, Staying):
         that comes twice is refused with InvalidArgument. Of two transactions that change the same key the first to
         commit wins, in whichever way they do.
 
+        `merge_schema`: columns that the table has not are added to it before, as by `Client.alter_table`: at once, for
+        everybody, and they stay if this aborts. If it has read the table it goes on to read it without them.
         Raises InvalidArgument, naming the column, for data of another schema, and for a null in a key; Locked, naming
         who is in the way, when the time for the locks is over.
         """
         with self._ending.writing(f"a write to {table}"), self._locks.waiting(lock_timeout):
+            if merge_schema:
+                growing.grow(self.handle.session, table, growing.columns_of(data))
             if mode == "upsert":
                 self._keyed.upsert(data, table, partition, keys_are_new=keys_are_new)
             else:
@@ -393,5 +396,5 @@ class Transaction(InSpark, GoingBack, Marking, Staying):
 
         By default the joined handle does not beat: whoever began the transaction goes on keeping it alive.
         """
-        handle = self.handle
-        return Token(self.id, handle.keepalive_millis, enable_keepalive, handle.session.cluster_id).to_bytes()
+        millis, cluster_id = self.handle.keepalive_millis, self.handle.session.cluster_id
+        return Token(self.id, millis, enable_keepalive, cluster_id).to_bytes()

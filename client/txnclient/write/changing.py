@@ -28,7 +28,9 @@ class Changes:
         self._handle, self.files, self._keyed = handle, files, keyed
 
     def run(self, statement: Statement, table: str, engine: Engine) -> RowsAffected:
-        return self.apply(self.open(statement, table), engine)
+        opened, seen = self.open(statement, table), self._handle.snapshot.table_files(table)
+        # What was not seen of a row cannot be written with it.
+        return self._apply(replace(opened, schema=seen.schema), seen, engine)
 
     def open(self, statement: Statement, table: str) -> Opened:
         opened = self.files.open(table)
@@ -37,11 +39,12 @@ class Changes:
         return opened
 
     def apply(self, opened: Opened, engine: Engine) -> RowsAffected:
-        """Does what the engine says in a write that is open."""
-        seen = self._handle.snapshot.table_files(opened.table)
+        """Does what the engine says in a write that is open, in the columns of which the engine knows."""
+        return self._apply(opened, self._handle.snapshot.table_files(opened.table), engine)
+
+    def _apply(self, opened: Opened, seen: TableFiles, engine: Engine) -> RowsAffected:
         with self._handle.snapshot.explained(opened.table):
             changed = engine(seen)
-        opened = replace(opened, schema=seen.schema)  # what was not seen of a row cannot be written with it
         if opened.schema.primary_key:
             self._keyed.change(opened, seen, changed)
         else:
@@ -51,7 +54,7 @@ class Changes:
     def _write(self, opened: Opened, seen: TableFiles, changed: RowsChanged) -> None:
         """Several writes where it is more than one may say; they commit together."""
         at = self._handle.snapshot.timestamp
-        looked = looked_for(changed, at, seen.schema) if changed.inserted else None
+        looked = looked_for(changed, at, opened.schema) if changed.inserted else None
         first, *more = parts_of(changed.dead)
         if first or changed.rows is not None:
             files = [] if changed.rows is None else write_files(changed.rows, opened)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyspark
 import pytest
 from pyspark.sql import functions
 
@@ -256,17 +255,6 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(sql: Sql, client: Client, 
     ):
         with pytest.raises(Exception, match=why):
             sql(statement)
-    assert there(client, table) == [(n, n) for n in range(10)]
-    assert is_nothing_open(client)
-
-
-@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="Spark 4.0 passes over WITH SCHEMA EVOLUTION")
-def test_schema_evolution_is_refused(sql: Sql, client: Client, new_table: NewTable) -> None:
-    table = new_table("id bigint, v bigint")
-    client.write(NUMBERS, table)
-    merge = f"MERGE WITH SCHEMA EVOLUTION INTO txn.{table} t USING (SELECT 1L id, 2L v, 3 more) s ON t.id = s.id"
-    with pytest.raises(Exception, match="WITH SCHEMA EVOLUTION is not possible"):
-        sql(f"{merge} WHEN MATCHED THEN UPDATE SET *")
     assert there(client, table) == [(n, n) for n in range(10)]
     assert is_nothing_open(client)
 

@@ -94,9 +94,12 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
   }
 
   @Override public Table alterTable(Identifier id, TableChange... changes) throws NoSuchTableException {
-    // Spark's analyzer itself asks where a statement brings columns that the table has not.
-    if (Seen.Sharing.isWithinRun()) throw refused("WITH SCHEMA EVOLUTION");
     ObjectNode request = Bridge.request().put("table", named(id)), properties = request.putObject("properties");
+    if (Seen.Sharing.isWithinRun()) {
+      // Spark's analyzer itself asks, WITH SCHEMA EVOLUTION: the statement goes on to read as of its time, in the columns of now.
+      for (TableChange each : changes) if (!(each instanceof TableChange.AddColumn)) throw refused("WITH SCHEMA EVOLUTION, " + said(each));
+      request.put("seen", sharing.seen(Bridge.request()).id);
+    }
     ArrayNode columns = request.putArray("columns");
     if (has(TableChange.DeleteColumn.class, changes) && has(TableChange.AddColumn.class, changes)) {
       throw refused("ALTER TABLE ... REPLACE COLUMNS"); // their values would go, also of those that are called as before
