@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -75,20 +75,45 @@ def columns(
     ] = "",
     rename: Annotated[list[str] | None, typer.Option(help="OLD=NEW; may be repeated.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column that is to be no more; may be repeated.")] = None,
+    widen: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=TYPE, which has room for more values: 'seats=bigint'; repeatable.")
+    ] = None,
+    comment: Annotated[list[str] | None, typer.Option(help="COLUMN=TEXT; may be repeated.")] = None,
+    move: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=THE ONE BEFORE IT, or COLUMN= for the first one; repeatable.")
+    ] = None,
+    drop_not_null: Annotated[list[str] | None, typer.Option(help="A column that may be null; may be repeated.")] = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = 10.0,
 ) -> None:
-    """Add, rename and drop columns of a table, all of it or nothing. Nothing is rewritten; earlier snapshots stay."""
-    wanted: dict[str, str] = {}
-    for each in rename or ():
-        old, sign, new = each.partition("=")
-        if not (old and sign and new) or old in wanted:
-            raise typer.BadParameter(f"{each!r}: say OLD=NEW, once for each column", param_hint="--rename")
-        wanted[old] = new
-    if not (add or wanted or drop):
-        raise typer.BadParameter("say what is to become of columns", param_hint="--add, --rename, --drop")
+    """Add, rename, drop and change columns of a table, all of it or nothing.
+
+    Nothing is rewritten; earlier snapshots stay.
+    """
+    wanted: dict[str, Any] = {
+        "add": add or None,
+        "rename": _pairs("--rename", rename, "OLD=NEW"),
+        "drop": drop or (),
+        "widen": _pairs("--widen", widen, "COLUMN=TYPE"),
+        "comments": _pairs("--comment", comment, "COLUMN=TEXT", may_be_empty=True),
+        "move": _pairs("--move", move, "COLUMN=COLUMN", may_be_empty=True),
+        "drop_not_null": drop_not_null or (),
+    }
+    if not any(wanted.values()):
+        raise typer.BadParameter("say what is to become of columns", param_hint="--add, --rename, --drop and others")
     with txnclient.connect(cluster, timeout=timeout) as client:
-        _show(client.alter_table(name, add=add or None, rename=wanted, drop=drop or ()), as_json=as_json)
+        _show(client.alter_table(name, **wanted), as_json=as_json)
+
+
+def _pairs(option: str, given: list[str] | None, form: str, *, may_be_empty: bool = False) -> dict[str, str]:
+    """What comes before the first `=` → what comes after it."""
+    found: dict[str, str] = {}
+    for each in given or ():
+        name, sign, value = each.partition("=")
+        if not (name and sign and (value or may_be_empty)) or name in found:
+            raise typer.BadParameter(f"{each!r}: say {form}, once for each column", param_hint=option)
+        found[name] = value
+    return found
 
 
 def _show(info: TableInfo, *, as_json: bool) -> None:

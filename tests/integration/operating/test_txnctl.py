@@ -70,6 +70,36 @@ def test_a_table_is_altered_and_shown(ctl: Ctl, client: Client, new_table: NewTa
     assert "does not exist" in ctl("table", "set", f"{table}x", "compact_delta_num=5", code=1).stderr
 
 
+def test_columns_are_changed_by_an_operator(ctl: Ctl, client: Client, new_table: NewTable) -> None:
+    """All that one command says is one change."""
+    table = new_table("id int NOT NULL, v int, w string")
+
+    def columns(*options: str, code: int = 0) -> Any:
+        result = ctl("table", "columns", table, *options, "--json", code=code)
+        return json.loads(result.stdout)["table"]["columns"] if not code else result.stderr
+
+    changed = ["--rename", "v=u", "--drop", "w", "--widen", "id=bigint", "--add", "w bigint, x string"]
+    assert [each["name"] for each in columns(*changed)] == ["id", "u", "w", "x"]
+    assert client.table(table).schema.version == 1
+    columns("--move", "x=", "--move", "w=x", "--comment", "u=a=b", "--comment", "x=", "--drop-not-null", "id")
+    told = [(each.name, each.type, each.nullable, each.comment) for each in client.table(table).schema.columns]
+    assert told == [
+        ("x", "string", True, ""),
+        ("w", "bigint", True, ""),
+        ("id", "bigint", True, ""),
+        ("u", "int", True, "a=b"),
+    ]
+    assert "'id' of table" in columns("--widen", "id=int", code=1)
+    for wrong, option in (
+        ([], "--add, --rename"),
+        (["--rename", "u"], "--rename"),
+        (["--rename", "u="], "--rename"),
+        (["--widen", "=int"], "--widen"),
+        (["--move", "x=u", "--move", "x=w"], "--move"),
+    ):
+        assert option in columns(*wrong, code=2)
+
+
 def test_a_table_is_ordered_by_an_operator(ctl: Ctl, client: Client, new_table: NewTable) -> None:
     table = new_table("id bigint, month int", partition_by=["month"])
     client.write(pa.table({"id": [3, 1, 2], "month": pa.array([1, 2, 1], pa.int32())}), table)
