@@ -15,6 +15,7 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 """
 
 from txnclient.client.client import Client
+from txnclient.client.explaining import Explanation
 from txnclient.client.participants import ParticipantSummary
 from txnclient.client.publication import Publication
 from txnclient.compact.asking import CompactionSummary
@@ -65,6 +66,7 @@ __all__ = [
     "Conflict",
     "DataDamaged",
     "DataFile",
+    "Explanation",
     "Forgotten",
     "IcebergVersion",
     "IllegalState",

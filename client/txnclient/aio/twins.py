@@ -30,6 +30,7 @@ IN_THREADS = frozenset(
         "delete_where",
         "diff",
         "execute",
+        "explain",
         "explained",
         "files",
         "import_files",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 from google.protobuf.message import Message
 
 from txnclient.calls.requests import build, checked_id, checked_seconds
-from txnclient.client import participants
+from txnclient.client import explaining, participants
 from txnclient.client.auto_commit import AutoCommit
+from txnclient.client.explaining import Explanation
 from txnclient.client.importing import Importing
 from txnclient.client.optimizing import Optimizing
 from txnclient.client.participants import ParticipantSummary
@@ -156,6 +157,13 @@ class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing,
         )
         columns = "txn_id state owner label commit_timestamp participants"
         return Shown("Transactions", columns, map(txn_summary, islice(self.session.records(request), limit)))
+
+    def explain(self, txn_id: int) -> Explanation:
+        """Why a transaction is as it is, what it waits for and since when, and what one can do about it.
+
+        Raises NotFound; Forgotten for one that is in no file of the timeline; OSError where those cannot be read.
+        """
+        return explaining.ask(self, txn_id)
 
     def participants(self, txn_id: int) -> list[ParticipantSummary]:
         """The participants of a transaction, by name, each with what it has come to there. Raises NotFound."""

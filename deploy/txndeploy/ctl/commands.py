@@ -30,6 +30,7 @@ MODULES: Mapping[str, str] = {
     "up": "ctl.running",
     "demo": "ctl.running",
     "status": "ctl.options",
+    "explain": "ctl.transactions",
     "locks": "ctl.transactions",
 }
 """Command, or group of some → the module of ours whose `commands` have it."""

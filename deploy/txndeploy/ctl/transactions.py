@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from txnclient import TxnState
 from txndeploy.ctl import history, selection
 from txndeploy.terminal import listings, output
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
-from txndeploy.terminal.output import console
+from txndeploy.terminal.output import console, lines
 
 commands = typer.Typer(rich_markup_mode=None)
 txn_app = typer.Typer(help="Look at transactions, and end them.", no_args_is_help=True)
@@ -105,6 +106,22 @@ def txn_abort(
     show(listings.aborts(outcomes), as_json=as_json)
     if not all(outcome["aborted"] for outcome in outcomes):
         raise typer.Exit(1)
+
+
+@commands.command()
+@tells_errors
+def explain(cluster: ClusterOption, txn_id: int, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
+    """Say why a transaction is as it is: what it waits for, since when, and what one can do about it."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        found = client.explain(txn_id)
+    if as_json:
+        typer.echo(output.as_json({"explanation": dataclasses.asdict(found)}))
+        return
+    console().print(lines(f"transaction {found.txn_id} {found.story[0]}."), soft_wrap=True)
+    for each in found.story[1:]:
+        console().print(lines(f"{each}."), soft_wrap=True)
+    for each in found.advice:
+        console().print(lines(f"→ {each}"), style="cyan", soft_wrap=True)
 
 
 @commands.command()

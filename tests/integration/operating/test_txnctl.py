@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -327,3 +328,23 @@ def test_help_has_two_names_everywhere(path: tuple[str, ...]) -> None:
     assert short.exit_code == 0
     assert short.output == long.output
     assert "Usage:" in short.output
+
+
+def test_who_is_in_the_way_is_explained(ctl: Ctl, client: Client, new_table: NewTable) -> None:
+    table = new_table()
+    first, second = client.transaction(label="first"), client.transaction()
+    first.lock(table, "X")
+    assert re.search(rf"It has written to, or locked, .*{re.escape(table)}\.", ctl("explain", str(first.id)).stdout)
+    waits = threading.Thread(target=second.lock, args=(table, "X"), kwargs={"lock_timeout": 30})
+    waits.start()
+    wait_until(lambda: any(not lock.acquired for lock in client.locks(table)), "the second waits")
+    said = json.loads(ctl("explain", str(second.id), "--json").stdout)["explanation"]
+    assert any(f"on {table}, behind transaction {first.id} of" in each for each in said["story"])
+    assert any(f"txnctl txn abort {first.id} " in each for each in said["advice"])
+    ctl("txn", "abort", str(first.id), "--reason", "in the way")
+    waits.join(30)
+    assert "was aborted at" in ctl("explain", str(first.id)).stdout
+    assert "in the way" in ctl("explain", str(first.id)).stdout
+    receipt = second.commit()
+    assert "is committed" in ctl("explain", str(receipt.txn_id)).stdout
+    assert "998877" in ctl("explain", "998877", code=1).stderr
