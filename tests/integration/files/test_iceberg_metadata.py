@@ -38,8 +38,6 @@ def by_pyiceberg(metadata: str) -> pa.Table:
 
 
 def by_duckdb(metadata: str) -> pa.Table:
-    pytest.importorskip("duckdb_extension_avro", reason="pip install duckdb-extension-avro")
-    pytest.importorskip("duckdb_extension_iceberg", reason="pip install duckdb-extension-iceberg")
     connection = loaded("avro", "iceberg")
     place = metadata.removeprefix("file://").replace("'", "''")
     return connection.execute(f"SELECT * FROM iceberg_scan('{place}')").to_arrow_table()
@@ -47,7 +45,6 @@ def by_duckdb(metadata: str) -> pa.Table:
 
 @pytest.fixture(params=[by_pyiceberg, by_duckdb])
 def read(request: pytest.FixtureRequest) -> Read:
-    pytest.importorskip("pyiceberg")
     found: Read = request.param
     return found
 
@@ -158,7 +155,6 @@ def test_what_is_in_no_file_waits_for_a_compaction(client: Client, tmp_path: Pat
 
 
 def test_files_without_columns_of_partitions_are_to_be_written_anew(client: Client, tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg")
     (tmp_path / "hive" / "month=1").mkdir(parents=True)
     pq.write_table(rows(1), tmp_path / "hive" / "month=1" / "p.parquet")
     client.import_files("ice.bare", str(tmp_path / "hive"), create=True)
@@ -170,7 +166,6 @@ def test_files_without_columns_of_partitions_are_to_be_written_anew(client: Clie
 
 
 def test_others_metadata_is_left_alone(client: Client, new_table: NewTable, tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg")
     table, other = new_table(), new_table()
     client.write(rows(1), table)
     done = client.publish_iceberg(table, str(tmp_path))
@@ -194,7 +189,6 @@ def test_others_metadata_is_left_alone(client: Client, new_table: NewTable, tmp_
 
 
 def test_it_is_a_command_too(cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg")
     table = new_table()
     client.write(rows(1, 2), table)
     command = ["table", "iceberg", table, str(tmp_path), "--cluster", cluster.addresses, "--json"]

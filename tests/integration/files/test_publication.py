@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import threading
@@ -66,9 +65,7 @@ def by_duckdb(path: str, version: int) -> list[tuple[object, ...]]:
     return sorted(found.fetchall())
 
 
-ENGINES = [by_rust, by_polars]
-if importlib.util.find_spec("duckdb_extension_delta"):  # a package of 26 MB that nothing else needs
-    ENGINES.append(by_duckdb)
+ENGINES = [by_rust, by_polars, by_duckdb]
 
 
 def ours(client: Client, table: str, at: int) -> list[tuple[object, ...]]:
