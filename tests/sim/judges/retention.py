@@ -59,11 +59,11 @@ class Retention:
         leader = history.leaders[max(history.leaders)]
         since = max(history.led_since, self._ahead_since.get(leader, float("inf")))
         for txn in self._ledger.txns.values():
-            if txn.commit_ts != int(bound[1]):
+            if txn.commit_ts != int(bound[1]) or txn.prepared_at < since:  # it may not even have been a node then
                 continue
             ahead = self._wall_micros(leader, txn.prepared_at) - micros_of(Timestamp(txn.commit_ts))
             age = self._now() - txn.prepared_at + max(0, ahead) / 1e6
-            if since <= txn.prepared_at and age < self._seconds / FASTEST_CLOCK - SLACK_SECONDS:
+            if age < self._seconds / FASTEST_CLOCK - SLACK_SECONDS:
                 self._ledger.violation("retention", f"{table}, {age:.2f} s after {txn.txn_id} changed it: {why}")
 
     def _wall_micros(self, node: str, at: float) -> int:
