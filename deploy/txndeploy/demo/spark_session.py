@@ -15,8 +15,8 @@ from txndeploy.node.spark import session_builder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXECUTORS = 2
 EXECUTOR_MB = 1024
+LOCAL_CLUSTER = f"local-cluster[2,1,{EXECUTOR_MB}]"
 
 
 _LOG4J = """
@@ -31,8 +31,8 @@ appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n
 
 
 @contextmanager
-def local_cluster_session(name: str, scratch: Path) -> Iterator[SparkSession]:
-    """`local-cluster[2,1,1024]`; whatever Spark leaves behind goes to `scratch`.
+def local_cluster_session(name: str, scratch: Path, master: str = LOCAL_CLUSTER) -> Iterator[SparkSession]:
+    """Whatever Spark leaves behind goes to `scratch`. `master`: another one of this machine, such as local[2].
 
     Raises RuntimeError when PySpark or Java is missing.
     """
@@ -45,7 +45,7 @@ def local_cluster_session(name: str, scratch: Path) -> Iterator[SparkSession]:
     # Executors run this interpreter, whatever `python3` is.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = (
-        builder.master(f"local-cluster[{EXECUTORS},1,{EXECUTOR_MB}]")
+        builder.master(master)
         .appName(name)
         # By the time alone, two that begin in one second would have the same directory for their executors.
         .config("spark.deploy.appIdPattern", f"app-%s-%04d-{os.getpid()}")
