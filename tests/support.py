@@ -11,7 +11,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 import txnclient
-from txnclient import Client, CommitReceipt, CommitUnknown, Transaction
+from txnclient import Client, CommitReceipt, CommitUnknown, SnapshotTooOld, Transaction
 from txndeploy.local.cluster import LocalCluster, wait_until
 from txndeploy.local.spawning import ForkServer
 from txndeploy.node.config import RaftSection, TxnSection
@@ -65,6 +65,16 @@ def visible(client: Client, *tables: str) -> list[list[int]]:
     """The ids that one snapshot sees in each table, sorted."""
     snapshot = client.snapshot()
     return [sorted(snapshot.to_arrow(table)["id"].to_pylist()) for table in tables]
+
+
+def is_retired(client: Client, table: str, at: int) -> bool:
+    """Whether what the table was then cannot be read any more."""
+    try:
+        with client.snapshot(at) as snapshot:
+            snapshot.to_arrow(table)
+    except SnapshotTooOld:
+        return True
+    return False
 
 
 def commit_until_known(txn: Transaction, timeout: float = 60.0) -> CommitReceipt:

@@ -12,10 +12,7 @@ import pytest
 
 import txnclient
 from tests.badinput.wire import mutations
-from tests.badinput.world import CALL_SECONDS, FOREIGN, MAX_MESSAGE_CHARACTERS, Answer, World
-from tests.support import FAST_RAFT, FORKS
-from txndeploy.local.cluster import LocalCluster
-from txndeploy.node.config import TxnSection
+from tests.badinput.world import CALL_SECONDS, FOREIGN, MAX_MESSAGE_CHARACTERS, Answer, World, one_node
 from txnstatus.catalog.catalog import CATALOG, from_wire
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, TxnError
 from txnstatus.proto import catalog_pb2 as pb
@@ -26,22 +23,8 @@ KINDS = [field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["co
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    txn = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0)
-    with LocalCluster(
-        tmp_path,
-        nodes=1,
-        participant_shards=2,
-        raft=FAST_RAFT,
-        txn=txn,
-        grpc=True,
-        compactor=False,
-        secure=False,
-        spawn=FORKS.spawn,
-    ) as cluster:
-        running = World(cluster)
+    with one_node(tmp_path) as running:
         yield running
-        running.close()
-        assert cluster.running("n1"), "the node ended"
 
 
 def right(world: World, kind: str) -> pb.CatalogCommand:
@@ -136,16 +119,5 @@ def test_what_does_not_exist_or_cannot_be_is_named(
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """For changes that are all refused."""
-    with LocalCluster(
-        tmp_path_factory.mktemp("shared"),
-        nodes=1,
-        participant_shards=2,
-        raft=FAST_RAFT,
-        grpc=True,
-        secure=False,
-        spawn=FORKS.spawn,
-    ) as cluster:
-        running = World(cluster)
+    with one_node(tmp_path_factory.mktemp("shared")) as running:
         yield running
-        running.close()
-        assert cluster.running("n1"), "the node ended"

@@ -7,7 +7,9 @@ import pkgutil
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import grpc
@@ -20,9 +22,10 @@ import txnclient
 import txnstatus.proto
 from tests.badinput.compacting import Compacting
 from tests.badinput.wire import SMALL
-from tests.support import wait_until
+from tests.support import FAST_RAFT, FORKS, wait_until
 from txnclient.info import TableInfo
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import TxnSection
 from txnstatus.catalog.catalog import CATALOG, shard_group, status_group
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.lake.rows import to_ipc
@@ -38,6 +41,27 @@ CALL_SECONDS = 10.0
 """A healthy node answers sooner, whatever it is asked."""
 MAX_MESSAGE_CHARACTERS = 3_000
 """An error says what is wrong; it does not send back all it got."""
+
+
+@contextmanager
+def one_node(directory: Path, **txn: Any) -> Iterator[World]:
+    """One node, on which nothing expires: what changes, a request has changed. `txn`: more of its section [txn]."""
+    section = TxnSection(staleness_interval_ms=0, zombie_grace_seconds=3600.0, in_doubt_seconds=3600.0, **txn)
+    with LocalCluster(
+        directory,
+        nodes=1,
+        participant_shards=2,
+        raft=FAST_RAFT,
+        txn=section,
+        grpc=True,
+        compactor=False,
+        secure=False,
+        spawn=FORKS.spawn,
+    ) as cluster:
+        running = World(cluster)
+        yield running
+        running.close()
+        assert cluster.running("n1"), "the node ended"
 
 
 def methods() -> Iterator[MethodDescriptor]:

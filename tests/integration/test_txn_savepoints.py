@@ -11,12 +11,23 @@ import pyarrow as pa
 import pytest
 
 from tests.support import rows, wait_until
-from txnclient import AlreadyExists, Client, IllegalState, InvalidArgument, LimitReached, NotFound, Unavailable
+from txnclient import (
+    AlreadyExists,
+    Client,
+    IllegalState,
+    InvalidArgument,
+    LimitReached,
+    NotFound,
+    Transaction,
+    Unavailable,
+)
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.catalog.catalog import FIRST_GROUP
 
 pytestmark = pytest.mark.cluster
 NewTable = Callable[..., str]
+Call = Callable[[], Any]
+"""A call of the handle's, to be made."""
 
 
 def ids(source: Any, table: str) -> list[int]:
@@ -29,6 +40,17 @@ def noted(**notes: str) -> pa.Table:
 
 def directories(client: Client, table: str) -> int:
     return len(list(Path(client.table(table).location.removeprefix("file://")).glob("delta_*")))
+
+
+def ask_by(monkeypatch: pytest.MonkeyPatch, txn: Transaction, name: str, act: Callable[[Call], Any]) -> None:
+    """From now on calls of that name are `act`'s to make, or not."""
+    ask = txn.handle.ask
+
+    def asked(method: str, *rest: Any, **more: Any) -> Any:
+        call = partial(ask, method, *rest, **more)
+        return act(call) if method.endswith(name) else call()
+
+    monkeypatch.setattr(txn.handle, "ask", asked)
 
 
 def test_what_was_written_since_is_taken_back_in_all_tables(client: Client, new_table: NewTable) -> None:
@@ -151,14 +173,11 @@ def test_a_write_that_may_still_come_to_a_new_table_ends_the_transaction(
     table = new_table()
     txn = client.begin()
     txn.savepoint("a")
-    ask = txn.handle.ask
 
-    def lost(method: str, *rest: Any, **more: Any) -> Any:
-        if method.endswith("OpenWrite"):
-            raise Unavailable("nobody answers")
-        return ask(method, *rest, **more)
+    def lost(_call: Call) -> Any:
+        raise Unavailable("nobody answers")
 
-    monkeypatch.setattr(txn.handle, "ask", lost)
+    ask_by(monkeypatch, txn, "OpenWrite", lost)
     with pytest.raises(Unavailable):
         txn.write(rows(1), table)
     with pytest.raises(IllegalState, match=f"a write to {table} has failed, and may still come"):
@@ -174,15 +193,15 @@ def test_a_rollback_that_comes_late_takes_nothing_back_that_was_written_since(
     txn = client.begin()
     txn.savepoint("a")
     txn.write(rows(1), table)
-    ask, late = txn.handle.ask, list[Callable[[], Any]]()
+    late = list[Call]()
 
-    def slow(method: str, *rest: Any, **more: Any) -> Any:
-        if method.endswith("RollbackTo") and not late:
-            late.append(partial(ask, method, *rest, **more))
-            raise Unavailable("nobody answers")
-        return ask(method, *rest, **more)
+    def slow(call: Call) -> Any:
+        if late:
+            return call()
+        late.append(call)
+        raise Unavailable("nobody answers")
 
-    monkeypatch.setattr(txn.handle, "ask", slow)
+    ask_by(monkeypatch, txn, "RollbackTo", slow)
     with pytest.raises(Unavailable):
         txn.rollback_to("a")
     txn.rollback_to("a")
@@ -200,15 +219,12 @@ def test_a_rollback_that_is_interrupted_leaves_nothing_but_to_go_back_or_to_abor
     txn = client.begin()
     txn.savepoint("a")
     txn.write(rows(1), table)
-    ask = txn.handle.ask
 
-    def interrupted(method: str, *rest: Any, **more: Any) -> Any:
-        if method.endswith("RollbackTo"):
-            raise KeyboardInterrupt
-        return ask(method, *rest, **more)
+    def interrupted(_call: Call) -> Any:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(txn.handle, "ask", interrupted)
+        ask_by(patched, txn, "RollbackTo", interrupted)
         with pytest.raises(KeyboardInterrupt):
             txn.rollback_to("a")
     for not_now in (lambda: txn.write(rows(2), table), txn.commit):

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from tests import blocks
-from tests.support import FAST_TXN, connect, fast_cluster, rows, wait_until
+from tests.support import FAST_TXN, connect, fast_cluster, is_retired, rows, wait_until
 from txnclient import Client, InvalidArgument, SnapshotTooOld
 from txnclient.datasource import register
 from txnclient.datasource.following import StreamReader
@@ -179,7 +179,7 @@ def test_one_that_lives_keeps_what_it_has_not_read_and_one_that_has_fallen_behin
         for number in (2, 3):
             client.write(rows(number), table, mode="overwrite")
         end = lives.latestOffset(start, lives.getDefaultReadLimit())
-        wait_until(lambda: is_too_old(client, table, start["timestamp"]), "nobody else may read what was then")
+        wait_until(lambda: is_retired(client, table, start["timestamp"]), "nobody else may read what was then")
 
         def shown() -> list[tuple[int, str]]:
             parts = [part for part in lives.partitions(start, end) if isinstance(part, Part)]
@@ -194,15 +194,6 @@ def test_one_that_lives_keeps_what_it_has_not_read_and_one_that_has_fallen_behin
         with pytest.raises(SnapshotTooOld, match=table):
             shown()
         lives.stop()
-
-
-def is_too_old(client: Client, table: str, at: int) -> bool:
-    try:
-        with client.snapshot(at) as snapshot:
-            snapshot.to_arrow(table)
-    except SnapshotTooOld:
-        return True
-    return False
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from txnclient.showing import facts
 from txnclient.write.locks import LockInfo
 from txnstatus.errors import Forgotten, NotFound, TxnError
 from txnstatus.foreign import foreign_name
-from txnstatus.lake.timeline import Past
-from txnstatus.types import AbortCode, ParticipantState, TxnState, micros_of, time_of
+from txnstatus.lake.timeline import Past, TableChange
+from txnstatus.types import TERMINAL, AbortCode, ParticipantState, TxnState, micros_of, time_of
 
 _ENDING = {
     TxnState.COMMIT_IN_PROGRESS.name: (frozenset({ParticipantState.COMMIT_IN_PROGRESS}), "prepared"),
@@ -75,12 +75,13 @@ class Asked(Protocol):
 
 def ask(client: Asked, txn_id: int) -> Explanation:
     """What `Client.explain` says. Raises NotFound, Forgotten."""
-    past = client.past(txn_id)
-    if past.state in (TxnState.COMMITTED.name, TxnState.ABORTED.name):
-        others = {} if past.winner is None else _others(client, [past.winner])
-        return explain(Seen(past, 0.0, others=others), datetime.now(UTC))
-    record = client.session.record(txn_id)
+    try:
+        record = client.session.record(txn_id)
+    except Forgotten:
+        return _of_past(client, client.past(txn_id))
     summary = txn_summary(record)
+    if summary.state in TERMINAL:
+        return _of_past(client, of_record(summary))
     told, silent, locks = list[ParticipantSummary](), dict[str, str](), list[LockInfo]()
     for each in record.participants:
         try:
@@ -95,6 +96,12 @@ def ask(client: Asked, txn_id: int) -> Explanation:
         of_record(summary), summary.keepalive_millis / 1000, told, silent, once, _others(client, list(in_the_way))
     )
     return explain(seen, datetime.now(UTC))
+
+
+def _of_past(client: Asked, past: Past) -> Explanation:
+    """What there is to say of one that is over."""
+    others = {} if past.winner is None else _others(client, [past.winner])
+    return explain(Seen(past, 0.0, others=others), datetime.now(UTC))
 
 
 def _others(client: Asked, txn_ids: Sequence[int]) -> dict[int, Past]:
@@ -125,7 +132,7 @@ def _open(seen: Seen, now: datetime) -> tuple[list[str], list[str]]:
     story = [
         f"is open: {_whose(txn)} began it {_ago(now - txn.began)} ago",
         f"It is aborted once nothing was heard of it for {seen.keepalive_seconds:g} s, or a little longer",
-        *_took_part(txn.tables, "Nothing was written in it yet", "It has written to, or locked, "),
+        _took_part(txn.tables, "Nothing was written in it yet", "It has written to, or locked, "),
         *(_waits(lock, seen.others, now) for lock in waiting),
         *_of_silent(seen.silent),
     ]
@@ -197,14 +204,13 @@ def _aborted(seen: Seen) -> tuple[list[str], list[str]]:
 def _committed(txn: Past) -> tuple[list[str], list[str]]:
     story = [
         f"is committed, since {_time(txn.ended)}: {_whose(txn)} had begun it at {_time(txn.began)}",
-        *_took_part(txn.tables, "Nothing was written in it", "It has changed "),
+        _took_part(txn.tables, "Nothing was written in it", "It has changed "),
     ]
     return story, [f"`txnctl txn undo {txn.txn_id}` takes it back"] if txn.tables else []
 
 
-def _took_part(tables: Sequence[object], none: str, some: str) -> Iterator[str]:
-    names = [str(getattr(each, "table", each)) for each in tables]
-    yield f"{some}{_listed(names)}" if names else none
+def _took_part(tables: Sequence[TableChange], none: str, some: str) -> str:
+    return f"{some}{_listed(each.table for each in tables)}" if tables else none
 
 
 def _of_silent(silent: Mapping[str, str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -89,7 +89,7 @@ class LocalCluster:
         else:
             addresses = self._network.addresses([f"n{number}" for number in range(1, nodes + 1)])
             entries = {node: NodeEntry(address=address) for node, address in addresses.items()}
-            grpc_ports, http_ports = _other_ports(entries, 2)
+            free = _other_addresses(entries, (grpc + http) * len(entries))
             self.configs = {
                 node: NodeConfig(
                     cluster_name=cluster_name,
@@ -103,8 +103,8 @@ class LocalCluster:
                     raft=raft or RaftSection(),
                     txn=txn or TxnSection(),
                     insecure=not (secure or self._network.places_processes),
-                    grpc_address=f"127.0.0.1:{grpc_ports[node]}" if grpc else None,
-                    http_address=f"127.0.0.1:{http_ports[node]}" if http else None,
+                    grpc_address=next(free) if grpc else None,
+                    http_address=next(free) if http else None,
                 )
                 for node in entries
             }
@@ -378,8 +378,8 @@ def _claimed(directory: Path) -> Claim:
     return claim
 
 
-def _other_ports(entries: Mapping[str, NodeEntry], each: int) -> list[dict[str, int]]:
-    """Free ports that are no node's own: so many for each."""
+def _other_addresses(entries: Mapping[str, NodeEntry], count: int) -> Iterator[str]:
+    """Free ones of loopback whose ports are no node's own."""
     taken = {entry.address.rpartition(":")[2] for entry in entries.values()}
-    free = (port for port in free_ports((each + 1) * len(entries)) if str(port) not in taken)
-    return [dict(zip(entries, free, strict=False)) for _ in range(each)]
+    free = free_ports(count + len(entries)) if count else []
+    return (f"127.0.0.1:{port}" for port in free if str(port) not in taken)

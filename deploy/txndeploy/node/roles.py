@@ -153,10 +153,7 @@ class Roles:
 
     def led_ranges(self) -> Iterator[TxnStatusTable]:
         """The status ranges that this node leads, with a lease."""
-        for group in self._groups.values():
-            if isinstance(group.machine, Parts) and group.driver.group.has_lease:
-                machines = group.machine.machines.values()
-                yield from (machine.table for machine in machines if isinstance(machine, StatusMachine))
+        return (service.table for _, service in self.led_services() if isinstance(service, StatusService))
 
     def start(self) -> None:
         for group in self._groups.values():

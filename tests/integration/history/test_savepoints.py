@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import FAST_TXN, fast_cluster, rows, wait_until
+from tests.support import FAST_TXN, fast_cluster, is_retired, rows, wait_until
 from txnclient import AlreadyExists, Client, InvalidArgument, NotFound, SnapshotTooOld
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.catalog.catalog import shard_group
@@ -35,14 +35,6 @@ def overwrite(client: Client, table: str, *numbers: int) -> None:
 
 def directories(client: Client, table: str) -> int:
     return len(list(Path(client.table(table).location.removeprefix("file://")).glob("delta_*")))
-
-
-def is_retired(client: Client, table: str, at: int) -> bool:
-    try:
-        ids(client, table, at)
-    except SnapshotTooOld:
-        return True
-    return False
 
 
 def test_it_is_read_long_after_all_else_of_its_time_is_gone(

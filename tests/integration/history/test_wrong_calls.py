@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support import FAST_TXN, fast_cluster, rows, visible, wait_until
+from tests.support import FAST_TXN, fast_cluster, is_retired, rows, visible, wait_until
 from txnclient import Client, Conflict, IllegalState, InvalidArgument, NotFound, SnapshotTooOld
 from txndeploy.local.cluster import LocalCluster
 
@@ -23,15 +23,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     short = {"snapshot_retention_seconds": 1, "snapshot_lease_seconds": 1.0}
     with fast_cluster(tmp_path_factory.mktemp("wrong"), txn=FAST_TXN.model_copy(update=short)) as running:
         yield running
-
-
-def is_retired(client: Client, table: str, at: int) -> bool:
-    try:
-        with client.snapshot(at) as snapshot:
-            snapshot.to_arrow(table)
-    except SnapshotTooOld:
-        return True
-    return False
 
 
 @pytest.mark.parametrize("key", [(), ("id",)], ids=["without a key", "with a key"])

@@ -26,11 +26,15 @@ def make_directory(path: Path) -> None:
         sync(directory.parent)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """The whole file under its name, or, after an OSError, what was there before."""
+def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """The whole file under its name, or, after an OSError, what was there before.
+
+    `mode`: its permissions, less the umask; it has no others at any time, so nobody else ever reads a secret.
+    """
     new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
     try:
-        with new.open("wb") as file:
+        with open(new, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -260,11 +260,14 @@ class RaftDriver:
 
     def _end_done(self) -> bool:
         done = self.group.take_done()
+        if not done:
+            return False
+        now, measures = self._environment.monotonic(), self._environment.measures
         for proposal in done:
             if proposal.error is None:
-                self._environment.measures.replications.add(self._environment.monotonic() - proposal.began)
+                measures.replications.add(now - proposal.began)
             proposal.ended(proposal)
-        return bool(done)
+        return True
 
     def _set_ready(self, term: int | None) -> None:
         """A new term is a new leadership, also of the same replica: what it kept in memory starts anew."""
