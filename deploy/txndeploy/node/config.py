@@ -157,6 +157,8 @@ class NodeConfig(_Section):
     """Where this node serves gRPC, too; without one it does not."""
     http_address: Address | None = None
     """Where this node serves metrics, and says whether it lives and serves; without one it does not."""
+    http_open: bool = False
+    """Whether metrics are for those, too, who show no certificate, where there is TLS. Probes are for all."""
     max_connections: int | None = Field(None, ge=1)
     """Connections from clients at one time; without, as many as the limit of open files allows, 10,000 at most."""
     max_unfinished_bytes: int = Field(UNFINISHED_BYTES, ge=MAX_REQUEST_BYTES)

@@ -1,4 +1,8 @@
-"""HTTP of a node, on a port of its own: metrics for Prometheus, and whether it lives and serves."""
+"""HTTP of a node, on a port of its own: metrics for Prometheus, and whether it lives and serves.
+
+With TLS metrics are for those who show a certificate of the cluster, unless the configuration says for all. Probes are
+for all: what restarts a node has no certificate to show, and learns one bit.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,10 @@ from prometheus_client import CollectorRegistry, Metric, PlatformCollector, Proc
 from prometheus_client.exposition import choose_encoder
 
 from txndeploy.node.metrics import Families
+from txnstatus.errors import Unauthenticated
 from txnstatus.rpc.connection import split_address
+from txnstatus.security.principals import of_certificate
+from txnstatus.security.tls import Tls, check_cluster_of, latest
 
 STOP_SECONDS = 1.0
 
@@ -20,9 +27,17 @@ class HttpServer:
     """`start`, then `stop`. GET /metrics, /livez, /readyz; anything else is 404."""
 
     def __init__(
-        self, families: Callable[[], Iterable[Metric]], not_ready: Callable[[], str], blocking: Executor
+        self,
+        families: Callable[[], Iterable[Metric]],
+        not_ready: Callable[[], str],
+        blocking: Executor,
+        tls: Tls | None = None,
+        *,
+        is_open: bool = False,
     ) -> None:
-        """`families`: what there is to say, asked on the loop. `not_ready`: why the node does not serve, or nothing."""
+        """`families`: what there is to say, asked on the loop. `not_ready`: why the node does not serve, or nothing.
+        `tls` None: it is HTTP without. `is_open`: metrics are for those without a certificate, too."""
+        self._tls, self._is_open = tls, is_open or tls is None
         self._families, self._not_ready, self._blocking = families, not_ready, blocking
         self._of_process = ProcessCollector(registry=None), PlatformCollector(registry=None)
         app = web.Application()
@@ -34,19 +49,30 @@ class HttpServer:
     async def start(self, address: str) -> None:
         """Raises OSError where the port is in use, or the address not this host's."""
         await self._runner.setup()
-        await web.TCPSite(self._runner, *split_address(address)).start()
+        secured = latest(self._tls) if self._tls is not None else None
+        await web.TCPSite(self._runner, *split_address(address), ssl_context=secured).start()
 
     async def stop(self) -> None:
         await self._runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         """Gathered on the loop, in one turn; written out beside it."""
+        self._require_certificate(request)
         registry = CollectorRegistry()
         for collector in (Families(self._families()), *self._of_process):
             registry.register(collector)
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = await asyncio.get_running_loop().run_in_executor(self._blocking, encode, registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+    def _require_certificate(self, request: web.Request) -> None:
+        """Raises 403 for whoever shows none of the cluster."""
+        if self._is_open or self._tls is None:
+            return
+        try:
+            check_cluster_of(of_certificate(request.get_extra_info("peercert")), self._tls.own)
+        except Unauthenticated:
+            raise web.HTTPForbidden(text="for those who show a certificate of the cluster\n") from None
 
     async def _live(self, _request: web.Request) -> web.Response:
         """The loop has turns for this, so it has them for others."""

@@ -134,7 +134,8 @@ class Node:
         from txndeploy.node.metrics import families
 
         measured = partial(families, self._roles, self._environment.measures, self._listener, self._chronicler)
-        self._http = HttpServer(measured, partial(not_ready, self._roles), self._environment.blocking)
+        ready, blocking = partial(not_ready, self._roles), self._environment.blocking
+        self._http = HttpServer(measured, ready, blocking, self._tls, is_open=self.config.http_open)
         with _binding(address):
             await self._http.start(address)
 

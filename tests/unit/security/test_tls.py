@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import socket
@@ -24,7 +25,7 @@ from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc import guests
 from txnstatus.rpc import listener as listeners
 from txnstatus.rpc.channel import PeerChannel
-from txnstatus.rpc.connection import Connection, Purpose, connect, split_address
+from txnstatus.rpc.connection import LENGTH, Connection, Purpose, connect, split_address
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
 from txnstatus.security import stream, tls
@@ -115,6 +116,26 @@ async def test_a_client_by_another_authority_is_told(ask, air: Identities, again
     async with Served(tls=air.node()) as served, asyncio.timeout(QUICK):
         with pytest.raises(Unauthenticated, match="it does not know the authority of the certificate"):
             await ask(stranger, served.address)
+        assert not served.manager.asked
+
+
+async def test_whoever_shows_no_certificate_is_told_and_not_read(air: Identities) -> None:
+    """Nor is a long frame of theirs waited for."""
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    shown.check_hostname = False
+    shown.load_verify_locations(air.authority_file)
+    async with Served(tls=air.node()) as served, asyncio.timeout(QUICK):
+        reader, writer = await asyncio.open_connection(*split_address(served.address), ssl=shown)
+        frame = rpc_pb2.Frame(calls=[rpc_pb2.Call(id=1, method=STATE)]).SerializeToString()
+        writer.write(Purpose.CALLS.opening + LENGTH.pack(len(frame)) + frame)
+        answer = await reader.readexactly(LENGTH.unpack(await reader.readexactly(LENGTH.size))[0])
+        (reply,) = rpc_pb2.Frame.FromString(answer).replies
+        assert (reply.error.code, reply.error.message) == ("UNAUTHENTICATED", "no certificate was shown")
+        writer.close()
+        reader, writer = await asyncio.open_connection(*split_address(served.address), ssl=shown)
+        writer.write(Purpose.CALLS.opening + LENGTH.pack(1 << 20))
+        with contextlib.suppress(OSError):
+            assert not await reader.read()
         assert not served.manager.asked
 
 

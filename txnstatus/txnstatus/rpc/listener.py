@@ -35,6 +35,9 @@ SAME_SECONDS = 10.0
 """Time in which the log says the same of a connection only once: who is refused tries again."""
 GIVE = "give a directory with ca.pem, certificate.pem and key.pem: TXN_CREDENTIALS, or connect(credentials=...)"
 
+NAMELESS_FRAME_BYTES = 1 << 14
+"""Length of a frame of whoever has shown no certificate: nothing of it is looked at."""
+
 Accept = Callable[[Connection], object]
 """Takes a connection up: sets its callbacks. Its first frame has come, and is handed on then."""
 
@@ -145,6 +148,11 @@ class _Guest(Connection):
         self._is_silent = False
         super().data_received(data)
 
+    def secured(self) -> None:
+        super().secured()
+        if self.tls is not None and not self.tls.has_certificate:
+            self.max_frame_bytes = NAMELESS_FRAME_BYTES
+
     def bytes_received(self, data: bytes) -> None:
         if self._purpose is None:
             self._said += data
@@ -181,8 +189,10 @@ class _Guest(Connection):
         except Unauthenticated as error:
             self._listener.warn(f"a connection is refused: {error.message}")
             self.refusal = error
-            if purpose is not Purpose.RAFT:
+            if purpose is not Purpose.RAFT and self.tls is not None and self.tls.has_certificate:
                 refuse(self, frame, error)
+            elif purpose is not Purpose.RAFT:
+                refuse_first(self, error)
             self.end_writing()
             return
         if guests.known(self, is_peer=purpose is not Purpose.CALLS):
@@ -201,8 +211,10 @@ class _Guest(Connection):
         if self._listener.tls is None:
             return
         found = self.principal
+        if found is None:
+            raise Unauthenticated("no certificate was shown", hint=GIVE)
         check_cluster_of(found, self._listener.tls.own)
-        if found is not None and found.kind not in MAY_BE[purpose]:
+        if found.kind not in MAY_BE[purpose]:
             raise Unauthenticated(f"{found} is no process that may have a connection for {purpose.name}")
 
     def end_writing(self) -> None:

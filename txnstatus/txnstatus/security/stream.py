@@ -63,6 +63,11 @@ class TlsStream:
         return self._out.read()
 
     @property
+    def has_certificate(self) -> bool:
+        """Whether the other side has shown one, once it is ready."""
+        return self._tls.getpeercert() is not None
+
+    @property
     def principal(self) -> Principal | None:
         """Whom the other side's certificate names, once it is ready. Raises Unauthenticated where it names nobody."""
         return of_certificate(self._tls.getpeercert())

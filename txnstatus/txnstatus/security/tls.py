@@ -12,6 +12,7 @@ import ssl
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from txnstatus.errors import InvalidArgument, Unauthenticated
 from txnstatus.security.principals import Kind, Principal, of_certificate
@@ -105,6 +106,22 @@ def within(directory: str | Path) -> Tls:
     return Tls(TlsFiles.within(Path(directory)))
 
 
+class _Latest(ssl.SSLContext):
+    """A context that makes what it is asked for by the files of then."""
+
+    files: Tls
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        return self.files.contexts().server.wrap_bio(*arguments, **options)
+
+
+def latest(files: Tls) -> ssl.SSLContext:
+    """A server's context for loops, which take one for good: each connection has what the files say by then."""
+    found = _Latest(ssl.PROTOCOL_TLS_SERVER)
+    found.files = files
+    return found
+
+
 def from_environment() -> Tls | None:
     """None: the variable is not set. Raises InvalidArgument."""
     directory = os.environ.get(VARIABLE)
@@ -164,7 +181,7 @@ def _signs(files: TlsFiles) -> _Signs:
 
 def _load(files: TlsFiles) -> Contexts:
     server = _context(files, ssl.PROTOCOL_TLS_SERVER)
-    server.verify_mode = ssl.CERT_REQUIRED
+    server.verify_mode = ssl.CERT_OPTIONAL  # whoever listens says what one without may do
     server.num_tickets = 0  # nobody resumes; and what rests has nothing to read
     shown, client = _shown(files, server), _context(files, ssl.PROTOCOL_TLS_CLIENT)
     return Contexts(shown, server, client, *(path.read_bytes() for path in files.paths()))
