@@ -27,12 +27,25 @@ def main():
         sys.exit(int(sys.argv[2]))
     if sys.argv[1] == "raise":
         raise ValueError("the program's own")
-    signal.pause()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    while True:
+        os.read(reading, 1)  # signal.pause misses a signal that came a moment before it
 
 if __name__ == "__main__":
     main()
 """
-WAIT = 20.0
+WAIT = 60.0
+"""Seconds; fresh processes import a node's modules, which takes a while where others use the cores."""
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """As at a terminal: what a shell runs in the background ignores interrupts, and so does what that starts fresh."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")
