@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.snapshot import Restored
 from txnparticipant.shard.translation import untranslated
 from txnstatus.catalog.cluster_map import part_of
 from txnstatus.errors import TxnError, Unavailable, forgotten
-from txnstatus.raft.machine import Restoring, RestoringWhole, StateMachine
+from txnstatus.raft.machine import Restoring, StateMachine
 from txnstatus.replicated import Rejected
 from txnstatus.status.commands import RegisterParticipants
 from txnstatus.status.commit.together import Here
@@ -83,7 +84,7 @@ class ShardMachine:
         return self.shard.chunks()
 
     def restoring(self) -> Restoring:
-        return RestoringWhole(self.shard.restore)
+        return Restored(self.shard.become)
 
 
 def shards_here(machines: Callable[[], Mapping[str, StateMachine]]) -> Here:

@@ -27,15 +27,11 @@ from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.shard.translation import retirable_until
-from txnstatus.codec import Codec
 from txnstatus.errors import AlreadyExists, IllegalState, NotFound, TxnError, forgotten
 from txnstatus.id_sets import NOBODYS, IdSet
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.replicated import Rejected, Story
 from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Timestamp, TxnId
-
-SNAPSHOT_VERSION = 3
-_PLACED = Codec(Placed, pb.ShardSnapshot.Placed)
 
 
 class ParticipantShard:
@@ -361,27 +357,29 @@ class ParticipantShard:
     def chunks(self) -> Iterator[bytes]:
         """The snapshot, as of this call, in parts; each is made when it is asked for, also after later commands."""
         wire = pb.ShardSnapshot(
-            version=SNAPSHOT_VERSION,
+            version=snapshot.VERSION,
             next_table_number=self._next_table_number,
             forgotten=self.forgotten.to_wire(),
-            placed=[_PLACED.to_wire(self._placed[name]) for name in sorted(self._placed)],
+            placed=[snapshot.placed_to_wire(self._placed[name]) for name in sorted(self._placed)],
             savepoints=[snapshot.savepoint_to_wire(self._savepoints[each]) for each in sorted(self._savepoints)],
         )
         return snapshot.chunks(wire, [self._tables[table_id] for table_id in sorted(self._tables)])
 
     def restore(self, data: bytes) -> None:
-        """Raises ValueError for a snapshot of another version."""
-        wire = pb.ShardSnapshot.FromString(data)
-        if wire.version != SNAPSHOT_VERSION:
-            raise ValueError(f"shard snapshot of version {wire.version}; this release reads {SNAPSHOT_VERSION}")
+        """What `snapshot` made. Raises ValueError for one of another version."""
+        restoring = snapshot.Restored(self.become)
+        restoring.add(data)
+        restoring.finish()
+
+    def become(self, wire: pb.ShardSnapshot, tables: dict[str, TableState]) -> None:
+        """Takes over what a snapshot has brought back."""
         self._next_table_number = wire.next_table_number
         self.forgotten = IdSet.from_wire(wire.forgotten)
-        self._placed = {each.name: _PLACED.from_wire(each) for each in wire.placed}
-        self._tables = snapshot.tables(wire)
-        tables = [table for table in self._tables.values() if not table.is_database]
-        self._ids_by_name = {table.name: table.table_id for table in tables if table.dropped is None}
+        self._placed = {each.name: snapshot.placed_from_wire(each) for each in wire.placed}
+        self._tables = tables
+        self._ids_by_name = {t.name: t.table_id for t in tables.values() if t.dropped is None and not t.is_database}
         self._dropped = {}
-        for _, table_id in sorted((t.dropped.commit_ts, t.table_id) for t in tables if t.dropped):
+        for _, table_id in sorted((t.dropped.commit_ts, t.table_id) for t in tables.values() if t.dropped):
             self._dropped.setdefault(self._tables[table_id].name, []).append(table_id)
         self._savepoints = {each.savepoint_id: snapshot.savepoint_from_wire(each) for each in wire.savepoints}
         for savepoint in self._savepoints.values():

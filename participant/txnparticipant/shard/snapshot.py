@@ -1,18 +1,21 @@
-"""A table in a shard's snapshot.
+"""The tables in a shard's snapshot.
 
 Of two things a table may have very many: transactions that have ended, until these are forgotten, and file sets. They
-are made into chunks of their own, each when it is asked for. All else is made at once.
+are made into chunks of their own, each when it is asked for, and restored as those come. All else is made at once.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, Fold, RowSet, TableRows, changed_keys
 from txnparticipant.shard.commands import Savepoint, dead_rows_from_wire, dead_rows_to_wire
+from txnparticipant.shard.placing import Placed
 from txnparticipant.shard.records import Dropped, TableTxn
 from txnparticipant.shard.schemas import Schemas
 from txnparticipant.shard.table import TableState
@@ -48,15 +51,18 @@ _ENDED = Codec(Ended, pb.ShardSnapshot.EndedCompaction)
 _FAILURES = Codec(Failures, pb.ShardSnapshot.Failures)
 _FILE_DELETES = Codec(FileDeletes, table_pb.FileDeletes)
 _SAVEPOINT = Codec(Savepoint, pb.ShardSnapshot.Savepoint)
+_PLACED = Codec(Placed, pb.ShardSnapshot.Placed)
+placed_to_wire, placed_from_wire = _PLACED.to_wire, _PLACED.from_wire
 savepoint_to_wire, savepoint_from_wire = _SAVEPOINT.to_wire, _SAVEPOINT.from_wire
+VERSION = 3
 CHUNK = 200
 """Transactions, or file sets, in a chunk: some two milliseconds' work."""
 
 
 def _to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
     """All but what `_More` has."""
-    held = (claim for txn_id in sorted(table.unfinished) for claim in table.locks.held_by(txn_id))
-    txns = table.unfinished | table.uncleaned
+    unfinished = sorted(table.unfinished)
+    held = (claim for txn_id in unfinished for claim in table.locks.held_by(txn_id))
     return pb.ShardSnapshot.TableState(
         info=table.info(),
         request_id=table.request_id,
@@ -64,7 +70,7 @@ def _to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
         before=_DROPPED.to_wire(table.before) if table.before else None,
         readable_from=table.readable_from,
         dropped=_DROPPED.to_wire(table.dropped) if table.dropped else None,
-        txns=[_TXN.to_wire(txns[txn_id]) for txn_id in sorted(txns)],
+        txns=[_TXN.to_wire(table.unfinished[txn_id]) for txn_id in unfinished],
         overwrites=map(_OVERWRITE.to_wire, table.overwrites.committed()),
         retired=[
             pb.ShardSnapshot.RetiredWrites(txn_id=txn_id, write_ids=table.retired[txn_id])
@@ -85,17 +91,18 @@ def _to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
 
 
 class _More:
-    """What a table has very many of, as of now: what has ended and is clean changes no more, and file sets only end."""
+    """What a table has very many of, as of now: what has ended is only cleaned, and file sets only end."""
 
     def __init__(self, table: TableState) -> None:
         self._info = common.TableInfo(table_id=table.table_id)
-        clean = table.txns.keys() - table.unfinished.keys() - table.uncleaned.keys()
-        self._txns = [table.txns[txn_id] for txn_id in sorted(clean)]
+        ended = sorted(table.txns.keys() - table.unfinished.keys())
+        self._txns = [(txn := table.txns[txn_id], txn.claimed) for txn_id in ended]
         self._file_sets = [(each, each.replaced_by, each.replaced_ts) for each in table.file_sets.values()]
 
     def parts(self) -> Iterator[pb.ShardSnapshot.TableState]:
         for start in range(0, len(self._txns), CHUNK):
-            txns = map(_TXN.to_wire, self._txns[start : start + CHUNK])
+            these = self._txns[start : start + CHUNK]
+            txns = [_TXN.to_wire(replace(txn, claimed=claimed)) for txn, claimed in these]
             yield pb.ShardSnapshot.TableState(info=self._info, txns=txns)
         written, size = list[pb.ShardSnapshot.FileSets](), 0
         for each in _file_sets_to_wire(self._file_sets):
@@ -121,15 +128,46 @@ def _chunks(first: bytes, more: Sequence[_More]) -> Iterator[bytes]:
             yield pb.ShardSnapshot(tables=[part]).SerializeToString(deterministic=True)
 
 
-def tables(wire: pb.ShardSnapshot) -> dict[str, TableState]:
-    parts: dict[str, list[pb.ShardSnapshot.TableState]] = {}
-    for part in wire.tables:
-        parts.setdefault(part.info.table_id, []).append(part)
-    return {table_id: _from_wire(of_table) for table_id, of_table in parts.items()}
+class Restored:
+    """A shard's tables as chunks of a snapshot bring them back. Implements raft.machine.Restoring."""
+
+    def __init__(self, become: Callable[[pb.ShardSnapshot, dict[str, TableState]], None]) -> None:
+        """`become` gets the tables by their ids, and the first chunk, which has all else."""
+        self._become = become
+        self._first: pb.ShardSnapshot | None = None
+        self._tables: dict[str, TableState] = {}
+
+    def add(self, chunk: bytes) -> None:
+        wire = pb.ShardSnapshot.FromString(chunk)
+        if self._first is None:
+            if wire.version != VERSION:
+                raise ValueError(f"shard snapshot of version {wire.version}; this release reads {VERSION}")
+            self._first = wire
+        for part in wire.tables:
+            self._add(part)
+
+    def _add(self, part: pb.ShardSnapshot.TableState) -> None:
+        """A part of a table: its first one has all but what there is very many of."""
+        table_id = part.info.table_id
+        table = self._tables.get(table_id)
+        if table is None:
+            table = self._tables[table_id] = _from_wire(part)
+        for txn in part.txns:
+            table.restore(_TXN.from_wire(txn))
+        for written in part.file_sets:
+            table.add(_file_sets_from_wire(written))
+
+    def finish(self) -> None:
+        if self._first is None:
+            raise ValueError("a shard's snapshot without a beginning")
+        for part in self._first.tables:
+            for deleted in part.delete_sets:  # rows of the file sets, which are all there by now
+                self._tables[part.info.table_id].add_deletes(_delete_set_from_wire(deleted))
+        self._become(self._first, self._tables)
 
 
-def _from_wire(parts: Sequence[pb.ShardSnapshot.TableState]) -> TableState:
-    wire = parts[0]
+def _from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
+    """All but its transactions and file sets, and what is deleted of those."""
     info = wire.info
     schema = Schema.from_wire(info.schema)
     table = TableState(
@@ -147,10 +185,6 @@ def _from_wire(parts: Sequence[pb.ShardSnapshot.TableState]) -> TableState:
         dropped=_DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,
         rows=_rows_from_wire(wire.rows, schema),
     )
-    for txn in itertools.chain.from_iterable(part.txns for part in parts):
-        table.restore(_TXN.from_wire(txn))
-    for written in itertools.chain.from_iterable(part.file_sets for part in parts):
-        table.add(_file_sets_from_wire(written))
     table.additions.above = Timestamp(wire.additions_above)
     for added in wire.additions:
         table.additions.add(_ADDITION.from_wire(added))
@@ -161,8 +195,6 @@ def _from_wire(parts: Sequence[pb.ShardSnapshot.TableState]) -> TableState:
         table.used[COMPACTIONS, switched.compaction_id] += 1
     table.compactions.ended = list(map(_ENDED.from_wire, wire.ended))
     table.compactions.failures = {each.partition: _FAILURES.from_wire(each) for each in wire.failures}
-    for deleted in wire.delete_sets:
-        table.add_deletes(_delete_set_from_wire(deleted))
     for overwrite in wire.overwrites:
         table.overwrites.restore(_OVERWRITE.from_wire(overwrite))
     for retired in wire.retired:

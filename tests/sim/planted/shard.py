@@ -13,7 +13,7 @@ from txnparticipant.locks.locks import COMPATIBLE, LockTable, Mode
 from txnparticipant.rows.changed_keys import ChangedKeys
 from txnparticipant.rows.memrowset import Flush, RowsView, SeenRows, TableRows
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import key_conflicts, snapshot
+from txnparticipant.shard import key_conflicts
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
@@ -33,14 +33,14 @@ TABLE = "txnparticipant.shard.table:TableState"
 
 def restored(change: Callable[[TableState], object]) -> Seams:
     """`change` is done to every table that a snapshot brings back."""
-    from_wire = snapshot._from_wire
+    become = ParticipantShard.become
 
-    def changed(parts: Sequence[pb.ShardSnapshot.TableState]) -> TableState:
-        table = from_wire(parts)
-        change(table)
-        return table
+    def changed(self: ParticipantShard, wire: pb.ShardSnapshot, tables: dict[str, TableState]) -> None:
+        become(self, wire, tables)
+        for table in tables.values():
+            change(table)
 
-    return [("txnparticipant.shard.snapshot:_from_wire", changed)]
+    return [("txnparticipant.shard.shard:ParticipantShard.become", changed)]
 
 
 def prepared_keys_are_not_restored() -> Seams:
@@ -77,13 +77,13 @@ def who_drops_is_not_restored() -> Seams:
 
 
 def table_numbers_are_used_again() -> Seams:
-    restore = ParticipantShard.restore
+    become = ParticipantShard.become
 
-    def counted(self: ParticipantShard, data: bytes) -> None:
-        restore(self, data)
-        self._next_table_number = len([table for table in self._tables.values() if not table.is_database])
+    def counted(self: ParticipantShard, wire: pb.ShardSnapshot, tables: dict[str, TableState]) -> None:
+        become(self, wire, tables)
+        self._next_table_number = len([table for table in tables.values() if not table.is_database])
 
-    return [("txnparticipant.shard.shard:ParticipantShard.restore", counted)]
+    return [("txnparticipant.shard.shard:ParticipantShard.become", counted)]
 
 
 # ---- files

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.sim.judges import derived
@@ -13,8 +15,10 @@ from txnparticipant.rows.memrowset import RowBatch
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import snapshot
 from txnparticipant.shard.changes import ShardApplied
+from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.versions.mvcc import KeyClaim
+from txnparticipant.shard.table import TableState
+from txnparticipant.versions.mvcc import FileSet, KeyClaim
 from txnstatus.errors import Conflict
 from txnstatus.id_sets import below
 from txnstatus.partitions import WHOLE_TABLE
@@ -92,6 +96,12 @@ def append(shard: ParticipantShard, txn_id: TxnId, at: int) -> None:
         assert isinstance(shard.apply(command), ShardApplied)
 
 
+def give_up(shard: ParticipantShard, txn_id: TxnId) -> None:
+    """It leaves a directory to be cleaned."""
+    for command in (cmd.OpenWrite(txn_id, TABLE, OWNER, "w", begins=True), cmd.AbortTxn(txn_id, TABLE)):
+        assert isinstance(shard.apply(command), ShardApplied)
+
+
 @pytest.mark.parametrize("size", [1, 3, 200])
 def test_a_snapshot_is_as_of_its_beginning_whatever_comes_while_its_chunks_are_made(
     size: int, monkeypatch: pytest.MonkeyPatch
@@ -101,12 +111,14 @@ def test_a_snapshot_is_as_of_its_beginning_whatever_comes_while_its_chunks_are_m
     for number in range(1, 9):
         append(shard, TxnId(number), 100 * number)
     write_row(shard, TxnId(9), 800)
+    give_up(shard, TxnId(11))
     before, chunks = shard.snapshot(), shard.chunks()
     ok(shard, cmd.AbortTxn(TxnId(9), TABLE))
     whole, base = (WHOLE_TABLE,), Timestamp(900)
     all_of_it = cmd.AddFiles(TxnId(10), TABLE, OWNER, "all", manifest("all"), whole, base, (), CLAIM, begins=True)
     ok(shard, all_of_it, cmd.BeginCommit(TxnId(10), TABLE, Timestamp(1000)))
     made = [next(chunks)]
+    ok(shard, cmd.MarkCleaned(TxnId(11), TABLE, ("w",)))
     ok(shard, cmd.FinalizeCommit(TxnId(10), TABLE, Timestamp(1000)), cmd.Retire(TABLE, Timestamp(1000)))
     made.append(next(chunks))
     ok(shard, cmd.ForgetTxns(below(TxnId(6))))
@@ -116,7 +128,7 @@ def test_a_snapshot_is_as_of_its_beginning_whatever_comes_while_its_chunks_are_m
     after.restore(b"".join(made))
     after.check_invariants()
     assert after.snapshot() == before
-    assert len(made) == 1 + 2 * -(-8 // size)
+    assert len(made) == 1 + -(-9 // size) + -(-8 // size)
 
 
 def test_what_is_made_of_a_snapshot_at_once_does_not_grow_with_what_has_ended() -> None:
@@ -124,10 +136,42 @@ def test_what_is_made_of_a_snapshot_at_once_does_not_grow_with_what_has_ended() 
     sizes = set[int]()
     shard = new_shard()
     for number in range(1, 1_001):
-        append(shard, TxnId(number), 10 * number)
+        append(shard, TxnId(2 * number), 10 * number)
+        give_up(shard, TxnId(2 * number + 1))
         if number in (300, 1_000):
             first, *rest = shard.chunks()
             sizes.add(len(first))
             assert max(map(len, rest)) < 40_000
     small, large = min(sizes), max(sizes)
     assert large - small < 300 * 10, "additions and claims are bounded by themselves"
+
+
+def test_a_snapshot_is_restored_as_its_chunks_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node's loop stood still at the last one, for as long as all of it took. Till then the state is what it was."""
+    shard, machine, counted = new_shard(), ShardMachine(3, lambda _txn_id: None), [0]
+    for number in range(1, 501):
+        append(shard, TxnId(2 * number), 10 * number)
+        give_up(shard, TxnId(2 * number + 1))
+    before, restore, add = machine.shard.snapshot(), TableState.restore, TableState.add
+
+    def counts(table: TableState, txn: TableTxn) -> None:
+        counted[0] += 1
+        restore(table, txn)
+
+    def counts_files(table: TableState, file_sets: Sequence[FileSet]) -> None:
+        counted[0] += len(file_sets)
+        add(table, file_sets)
+
+    monkeypatch.setattr(TableState, "restore", counts)
+    monkeypatch.setattr(TableState, "add", counts_files)
+    restoring, each = machine.restoring(), list[int]()
+    for chunk in shard.chunks():
+        counted[0] = 0
+        restoring.add(chunk)
+        each.append(counted[0])
+    counted[0] = 0
+    assert machine.shard.snapshot() == before
+    restoring.finish()
+    assert (max(each), sum(each), counted[0]) == (snapshot.CHUNK, 1_500, 0)
+    machine.shard.check_invariants()
+    assert machine.shard.snapshot() == shard.snapshot()
