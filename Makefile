@@ -25,7 +25,7 @@ nightly: $(STAMP) ## the campaigns: what is long, or many of a kind, drawn from 
 	TXN_SEED=$(or $(SEED),$(shell date +%Y%m%d)) \
 	TXN_FAILPOINT_MATRIX=1 TXN_SOAK_SECONDS=300 TXN_ISOLATION_SECONDS=120 TXN_COMPACTION_SECONDS=120 \
 	$(BIN)/python -m tests.run --campaign $(PYTEST_ARGS)
-	$(if $(PYTEST_ARGS),,TXN_SPARK_EXECUTORS=1 $(BIN)/python -m pytest -q -m "not campaign" tests/spark/sql)
+	$(if $(PYTEST_ARGS),,TXN_SPARK_EXECUTORS=1 $(BIN)/python -m pytest -q -m "not campaign" tests/spark)
 	$(if $(PYTEST_ARGS),,$(BIN)/python -m tests.minors)
 
 minors: $(STAMP) ## the tests of Spark's SQL with Spark 4.0, 4.1 and 4.2, each in an environment of its own; MINORS="4.0"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,16 +9,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from tests.minors import EXECUTORS
 from tests.support import connect, fast_cluster
 from txnclient import Client
 from txnclient.sparksql import attach, detach
-from txndeploy.demo.spark_session import local_cluster_session
+from txndeploy.demo.spark_session import LOCAL_CLUSTER, local_cluster_session
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+IN_DRIVER = "local[2,4]"
+"""Two tasks at a time, of which each is tried four times, as by executors."""
 _numbers = itertools.count(1)
 
 
@@ -35,9 +39,14 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="package")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two executors, each a process."""
-    with local_cluster_session("tests", tmp_path_factory.mktemp("spark")) as session:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session whose tasks run in the driver's process, which is half the work of three processes' warming up.
+
+    In campaigns, and where EXECUTORS is set, two executors are processes, as those of the demo and of the README are.
+    """
+    campaign = any(item.get_closest_marker("campaign") for item in request.session.items)
+    master = LOCAL_CLUSTER if campaign or EXECUTORS in os.environ else IN_DRIVER
+    with local_cluster_session("tests", tmp_path_factory.mktemp("spark"), master) as session:
         yield session
 
 

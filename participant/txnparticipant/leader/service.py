@@ -359,17 +359,14 @@ class ShardService:
                 self._rows.made_room()
 
     async def _clean(self) -> None:
+        upkeep = (self.savepoints, self._retirement, self._flusher, self._initiator, self._publisher, self._cleaner)
+        passes = (*(each.run_once for each in upkeep), self.resolve, self._forget_ended)
         while True:
             await asyncio.sleep(PASS_SECONDS)
             if self._driver.group.has_lease:
-                await self.savepoints.run_once()
-                await self._retirement.run_once()
-                await self._flusher.run_once()
-                await self._initiator.run_once()
-                await self._publisher.run_once()
-                await self._cleaner.run_once()
-                await self.resolve()
-                await self._forget_ended()
+                for run_once in passes:
+                    await run_once()
+                    await asyncio.sleep(0)  # a pass that waits for nothing shares its turn with none of the others
 
     async def resolve(self) -> None:
         """One pass over what is prepared here, and nobody has told the outcome of; and what may not be registered."""

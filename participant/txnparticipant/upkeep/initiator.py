@@ -24,6 +24,8 @@ from txnstatus.types import HybridClock
 
 log = logging.getLogger(__name__)
 
+LOOKED_AT_ONCE = 100
+"""Tables of a pass in one turn of the loop."""
 SLACK = 1.1
 """Two clocks do not tick alike: here a lease lasts longer than its holder counts on."""
 
@@ -51,7 +53,9 @@ class Initiator:
 
     async def run_once(self) -> None:
         """One pass over all tables."""
-        for table in list(self.shard.tables()):
+        for looked_at, table in enumerate(list(self.shard.tables()), start=1):
+            if looked_at % LOOKED_AT_ONCE == 0:
+                await asyncio.sleep(0)
             try:
                 await self._end_lost(table)
                 await self._open(table)
