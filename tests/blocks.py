@@ -34,6 +34,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
     "docs/operations.md": {
         "grpc_address": "tests/test_docs.py",
         "http_address": "tests/test_docs.py",
+        "log_format =": "tests/test_docs.py",
         "table_roots": "tests/test_docs.py",
         "txnctl group add": "tests/integration/test_placement.py",
     },

@@ -195,12 +195,18 @@ class Handle:
     def heartbeat_silent(self, seconds: float, last: TxnError) -> None:
         """Nobody answered for longer than the keep-alive interval."""
         if not self.is_committing:
-            log.warning("no heartbeat of transaction %s was answered for %.1f s: %s", self.id, seconds, last.message)
+            log.warning(
+                "no heartbeat of transaction %s was answered for %.1f s: %s",
+                self.id,
+                seconds,
+                last.message,
+                extra={"txn_id": self.id},
+            )
             self.liveness.silent(seconds, last)
 
     def heartbeat_refused(self, error: TxnError) -> None:
         """A final refusal. A commit under way refuses heartbeats too; what came of it, its answer says."""
         if self.is_committing and isinstance(error, IllegalState):
             return
-        log.warning("transaction %s is lost: %s", self.id, error.message)
+        log.warning("transaction %s is lost: %s", self.id, error.message, extra={"txn_id": self.id})
         self.lose(error)

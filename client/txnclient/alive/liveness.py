@@ -108,4 +108,6 @@ class Liveness:
         try:
             callback(copy.copy(news))
         except Exception:
-            log.exception("a callback for the loss of transaction %s failed", self._txn_id)
+            log.exception(
+                "a callback for the loss of transaction %s failed", self._txn_id, extra={"txn_id": self._txn_id}
+            )

@@ -79,7 +79,7 @@ class Running(Undoing):
                 cause=error.cause,
             ) from refused
         names = winner, first.label, undo.txn_id, loser, lost.label
-        log.warning("transaction %s %r is undone by %s: transaction %s %r prevails", *names)
+        log.warning("transaction %s %r is undone by %s: transaction %s %r prevails", *names, extra={"txn_id": winner})
 
     def _over(self, txn_id: TxnId) -> Past:
         """The transaction, once all of its participants know its end. Raises Unavailable."""

@@ -90,7 +90,12 @@ class ForeignWork:
         try:
             abort(f"{name} was not prepared: {refusal.message}"[:500])
         except TxnError as error:
-            log.warning("transaction %s could not be aborted, it will expire: %s", self._handle.id, error.message)
+            log.warning(
+                "transaction %s could not be aborted, it will expire: %s",
+                self._handle.id,
+                error.message,
+                extra={"txn_id": self._handle.id},
+            )
 
     def publish(self) -> None:
         self._end("published", lambda part: part.publish())

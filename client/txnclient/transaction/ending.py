@@ -108,7 +108,12 @@ class Ending:
             if isinstance(error, outcome.REFUSALS) and type(error) is type(abort_error):
                 handle.failure = ""  # there is no such transaction, or it is not ours, or over: the commit says so, too
                 return
-            log.warning("transaction %s could not be aborted, it will expire: %s", handle.id, abort_error.message)
+            log.warning(
+                "transaction %s could not be aborted, it will expire: %s",
+                handle.id,
+                abort_error.message,
+                extra={"txn_id": handle.id},
+            )
 
     def abort(self, reason: str, timeout: float | None = None) -> None:
         handle = self._handle

@@ -11,9 +11,18 @@ import txnclient
 from txnclient import CompactionSummary
 from txnclient.client import optimizing
 from txnclient.compact.asking import DEFAULT_TIMEOUT_SECONDS, Kind, State
+from txndeploy.logs import Level, LogFormat
 from txndeploy.node import compactor as process
 from txndeploy.terminal import listings, output
-from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.commands import (
+    ClusterOption,
+    JsonOption,
+    LogFormatOption,
+    LogLevelOption,
+    TimeoutOption,
+    show,
+    tells_errors,
+)
 from txndeploy.terminal.output import console, plain, status_line
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -39,6 +48,8 @@ def compactor(
     spark_conf: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of Spark's; may be repeated.")
     ] = None,
+    log_level: LogLevelOption = Level.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Do compactions, until SIGTERM or Ctrl-C: any number of these may run, anywhere that reaches nodes and storage.
 
@@ -50,7 +61,15 @@ def compactor(
         raise typer.BadParameter("there is no --spark that they are for", param_hint="--spark-conf")
     wanted = process.Spark(spark, settings) if spark else None
     code = process.run(
-        cluster, table=table, threads=threads, memory_mib=memory, large_mib=large, once=once, spark=wanted
+        cluster,
+        table=table,
+        threads=threads,
+        memory_mib=memory,
+        large_mib=large,
+        once=once,
+        spark=wanted,
+        log_level=log_level,
+        log_format=log_format,
     )
     raise typer.Exit(code)
 

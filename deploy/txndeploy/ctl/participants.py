@@ -9,9 +9,18 @@ import typer
 
 import txnclient
 from txnclient.calls.channel import parse_addresses
+from txndeploy.logs import Level, LogFormat
 from txndeploy.node import foreign_host
 from txndeploy.terminal import listings
-from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.commands import (
+    ClusterOption,
+    JsonOption,
+    LogFormatOption,
+    LogLevelOption,
+    TimeoutOption,
+    show,
+    tells_errors,
+)
 from txndeploy.terminal.output import console, plain
 from txnstatus.foreign import check_foreign_name
 from txnstatus.proto import admin_pb2
@@ -31,6 +40,8 @@ def participant_postgres(
         str, typer.Option(envvar="TXN_POSTGRES_DSN", help="The database, as libpq takes it: text, or a URI.")
     ] = "",
     advertise: Annotated[str, typer.Option(help="host:port at which the nodes reach it; by default as --listen.")] = "",
+    log_level: LogLevelOption = Level.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Let a PostgreSQL database take part in transactions; in the foreground, until SIGTERM or Ctrl-C.
 
@@ -44,7 +55,7 @@ def participant_postgres(
     except ModuleNotFoundError as error:
         raise RuntimeError(f"{error.name} is not installed: pip install 'txnstatus[server,postgres]'") from error
     make = functools.partial(PostgresParticipant, name=name, conninfo=dsn)
-    raise typer.Exit(foreign_host.run(name, make, address, reached_at, addresses))
+    raise typer.Exit(foreign_host.run(name, make, address, reached_at, addresses, log_level, log_format))
 
 
 @participant_app.command("list")

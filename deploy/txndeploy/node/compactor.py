@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 import txnclient
 from txnclient.compact.rewriting import MIN_MEMORY_BYTES, rewrite
 from txnclient.compact.worker import Rewrite, Worker
+from txndeploy import logs
+from txndeploy.logs import Level, LogFormat
 from txndeploy.node import tethered
 from txndeploy.node.process import StartError, arm_failpoints
 from txndeploy.node.spark import session_builder
@@ -59,6 +61,8 @@ def run(
     large_mib: int = DEFAULT_LARGE_MIB,
     once: bool = False,
     spark: Spark | None = None,
+    log_level: Level = Level.INFO,
+    log_format: LogFormat = LogFormat.TEXT,
 ) -> int:
     """Works until SIGTERM or SIGINT; with `once`, until there is nothing to do. `memory_mib`: of all threads together;
     with `spark`, of each of its tasks. `large_mib`: compactions that read as much are for workers with `spark`.
@@ -67,9 +71,7 @@ def run(
     it cannot start.
     """
     place = f"{socket.gethostname()}-{os.getpid()}"
-    logging.basicConfig(
-        level="INFO", format=f"%(asctime)s %(levelname)s {place} %(name)s: %(message)s", stream=sys.stderr
-    )
+    logs.begin(place, {"": log_level}, log_format)
     try:
         arm_failpoints()
         with _writing(spark) as write:

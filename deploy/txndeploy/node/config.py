@@ -11,6 +11,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from txndeploy.errors import ConfigError
+from txndeploy.logs import Level, LogFormat
 from txnparticipant.leader.service import ShardSettings
 from txnstatus.catalog.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, NodeInfo, initial
 from txnstatus.catalog.options import Options
@@ -146,7 +147,11 @@ class NodeConfig(_Section):
     groups: int = Field(1, ge=1, le=64)
     """Raft groups that a new cluster's shards are spread over; each has a status range of its own, too."""
     replication: int = Field(3, ge=1, le=7)
-    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    log_level: Level = Level.INFO
+    """The least that the log tells; SIGHUP has the node read this again, and `log_levels`."""
+    log_levels: dict[str, Level] = {}
+    """Levels of single loggers, and of those below them: "txnstatus.raft" = "DEBUG"."""
+    log_format: LogFormat = LogFormat.TEXT
     joins: bool = False
     """Whether this node is to take a dead one's place (`txnctl node replace`); the cluster is the other `nodes`."""
     nodes: dict[NodeId, NodeEntry]
@@ -216,6 +221,11 @@ class NodeConfig(_Section):
         if self.http_address is not None and self.http_address in (*addresses, self.grpc_address):
             raise ValueError(f"http_address {self.http_address} is another port of a node: HTTP has one of its own")
         return self
+
+    @property
+    def levels(self) -> dict[str, Level]:
+        """Logger → level; "" is the one of all."""
+        return {"": self.log_level, **self.log_levels}
 
     def with_role(self, role: Role) -> list[str]:
         return [node for node, entry in self.nodes.items() if role in entry.roles]

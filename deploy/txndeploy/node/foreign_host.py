@@ -12,6 +12,8 @@ from typing import Protocol, TypeVar
 
 import uvloop
 
+from txndeploy import logs
+from txndeploy.logs import Level, LogFormat
 from txndeploy.node.process import OWN_DESCRIPTORS, StartError, arm_failpoints, stop_signals
 from txnparticipant.foreign.host import ForeignHost
 from txnparticipant.foreign.protocol import Participant
@@ -176,11 +178,17 @@ def _credentials(name: str, listen: str) -> Tls | None:
     return found
 
 
-def run(name: str, make: Callable[[str], HostedParticipant], listen: str, advertise: str, join: Sequence[str]) -> int:
+def run(
+    name: str,
+    make: Callable[[str], HostedParticipant],
+    listen: str,
+    advertise: str,
+    join: Sequence[str],
+    log_level: Level = Level.INFO,
+    log_format: LogFormat = LogFormat.TEXT,
+) -> int:
     """Until SIGTERM or SIGINT. Returns the process's exit code: 2 = it cannot start, or was removed."""
-    logging.basicConfig(
-        level="INFO", format=f"%(asctime)s %(levelname)s {name} %(name)s: %(message)s", stream=sys.stderr
-    )
+    logs.begin(name, {"": log_level}, log_format)
 
     async def serve() -> None:
         await _run(ForeignProcess(name, make, listen, advertise, join, _credentials(name, listen)))

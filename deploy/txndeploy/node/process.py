@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import uvloop
 from google.protobuf.message import DecodeError
 
+from txndeploy import logs
 from txndeploy.errors import ConfigError
 from txndeploy.node import config as configuration
 from txndeploy.node import garbage
@@ -296,8 +297,27 @@ def stop_signals() -> asyncio.Event:
     return stopping
 
 
-async def _serve(config: NodeConfig) -> None:
+def _follow_levels(config: NodeConfig, path: Path) -> None:
+    """SIGHUP has the levels of the log be what the configuration says by then; all else in it waits for a restart."""
+    levels = config.levels
+
+    def look() -> None:
+        nonlocal levels
+        try:
+            wanted = configuration.load(path).levels
+        except ConfigError as error:
+            log.error("the levels of the log stay as they are: %s", error)
+            return
+        logs.set_levels(wanted, levels)
+        levels = wanted
+        log.info("the log tells %s", ", ".join(f"{level} of {name or 'all'}" for name, level in levels.items()))
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, look)
+
+
+async def _serve(config: NodeConfig, path: Path) -> None:
     stopping = stop_signals()
+    _follow_levels(config, path)
     node = Node(config)
     await node.start()
     await stopping.wait()
@@ -309,15 +329,11 @@ def run(path: Path) -> int:
     """Runs a node until SIGTERM or SIGINT. Returns the process's exit code: 2 = it could not start."""
     try:
         config = configuration.load(path)
-        logging.basicConfig(
-            level=config.log_level,
-            format="%(asctime)s %(levelname)s " + config.node_id + " %(name)s: %(message)s",
-            stream=sys.stderr,
-        )
+        logs.begin(config.node_id, config.levels, config.log_format)
         log.info("runs %s", interpreter.describe())
         arm_failpoints()
         garbage.tune()
-        uvloop.run(_serve(config))
+        uvloop.run(_serve(config, path))
     except (ConfigError, StartError) as error:
         print(f"txnctl node: {error}", file=sys.stderr)
         return 2

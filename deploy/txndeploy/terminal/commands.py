@@ -11,6 +11,7 @@ from rich.text import Text
 
 from txnclient import TxnError
 from txndeploy.errors import ConfigError
+from txndeploy.logs import Level, LogFormat
 from txndeploy.terminal.output import Listing, console, lines
 
 P = ParamSpec("P")
@@ -21,6 +22,8 @@ ClusterOption = Annotated[
 ]
 TimeoutOption = Annotated[float, typer.Option(help="Seconds to keep trying.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")]
+LogLevelOption = Annotated[Level, typer.Option("--log-level", help="The least that the log tells.")]
+LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="Lines for people, or JSON objects.")]
 
 
 def tells_errors(command: Callable[P, None]) -> Callable[P, None]:

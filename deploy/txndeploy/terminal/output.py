@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from txndeploy.plain import plain as plain
+
 PIPED_COLUMNS = 10_000
 """The width of what is no terminal: there, lines are not broken."""
 DASH = "-"
@@ -31,13 +33,8 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=PIPED_COLUMNS if piped else None)
 
 
-def plain(text: str) -> str:
-    """The text with what cannot be printed spelt out, so that it neither colours nor moves what is around it."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else _spelt(c) for c in text)
-
-
 def lines(text: str) -> str:
-    """Likewise, of several lines."""
+    """Several lines, each of them plain."""
     return "\n".join(map(plain, text.split("\n")))
 
 
@@ -46,10 +43,6 @@ def status_line(what: str) -> Iterator[Callable[[str], None]]:
     """What goes on, in a line that goes again; what it gives changes the line."""
     with console(stderr=True).status(Text(plain(what))) as line:
         yield lambda now: line.update(Text(plain(now)))
-
-
-def _spelt(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def moment(at: datetime) -> str:

@@ -68,7 +68,7 @@ class ForeignHost:
             await self._perform(op)
         except TxnError as error:
             if not error.retriable:
-                log.warning("%s: transaction %s: %s", self._id, op.txn_id, error.message)
+                log.warning("%s: transaction %s: %s", self._id, op.txn_id, error.message, extra={"txn_id": op.txn_id})
             return pb.ParticipantOpResult(error=to_detail(error))
         return pb.ParticipantOpResult(timestamp=self._clock.now())
 

@@ -93,7 +93,7 @@ class Aborts:
             except TxnError as error:
                 if error.retriable:
                     abort.said = error.message
-                    log.info("transaction %s is not aborted yet: %s", txn_id, error.message)
+                    log.info("transaction %s is not aborted yet: %s", txn_id, error.message, extra={"txn_id": txn_id})
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 answer: AbortCause | TxnError = error

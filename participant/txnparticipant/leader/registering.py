@@ -239,7 +239,12 @@ class Registering:
             await self._propose(cmd.Withdraw(record.txn_id, table.table_id, write_id))
         except TxnError as error:
             raise Unavailable(f"transaction {record.txn_id} stays on {table.name}: {error.message}") from error
-        log.info("%s: transaction %s is withdrawn: it was never registered", table.name, record.txn_id)
+        log.info(
+            "%s: transaction %s is withdrawn: it was never registered",
+            table.name,
+            record.txn_id,
+            extra={"txn_id": record.txn_id},
+        )
 
     async def _withdraw_own(self, command: cmd.Withdraw, leadership: int) -> None:
         """Raises OutcomeUnknown where it stays: under another leader it may be registered by now, and acknowledged."""
@@ -255,7 +260,7 @@ class Registering:
         try:
             await self.settle(*key, listed=False)
         except TxnError as error:
-            log.warning("%s: transaction %s may not be registered: %s", *key, error.message)
+            log.warning("%s: transaction %s may not be registered: %s", *key, error.message, extra={"txn_id": key[1]})
 
 
 async def _how_it_ended(work: Awaitable[T]) -> T | Exception:

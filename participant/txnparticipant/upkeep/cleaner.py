@@ -125,7 +125,8 @@ class Cleaner:
         gone = []
         for work in works:
             if work.key in failed:
-                log.warning("cannot remove %s, will try again: %s", ", ".join(work.directories), failed[work.key])
+                told = ", ".join(work.directories), failed[work.key]
+                log.warning("cannot remove %s, will try again: %s", *told, extra={"txn_id": work.txn_id})
                 heapq.heappush(self._due, (now, *work.key))
             elif work.is_second:
                 gone.append(work)
@@ -139,7 +140,13 @@ class Cleaner:
         answers = await self.propose_all([MarkCleaned(each.txn_id, each.table_id, each.write_ids) for each in works])
         for work, answer in zip(works, answers, strict=True):
             if isinstance(answer, TxnError):
-                log.info("cleaning of transaction %s on %s will be repeated: %s", work.txn_id, work.table_id, answer)
+                log.info(
+                    "cleaning of transaction %s on %s will be repeated: %s",
+                    work.txn_id,
+                    work.table_id,
+                    answer,
+                    extra={"txn_id": work.txn_id},
+                )
                 heapq.heappush(self._due, (now, *work.key))
             else:
                 self._passes.pop(work.key, None)  # a new leadership may have begun meanwhile

@@ -84,9 +84,15 @@ class InDoubt:
         try:
             said = await self._end(participant_id, txn_id)
         except TxnError as error:
-            log.warning("%s: transaction %s stays in doubt for now: %s", participant_id, txn_id, error.message)
+            log.warning(
+                "%s: transaction %s stays in doubt for now: %s",
+                participant_id,
+                txn_id,
+                error.message,
+                extra={"txn_id": txn_id},
+            )
         else:
-            log.info("%s: transaction %s was in doubt: %s", participant_id, txn_id, said)
+            log.info("%s: transaction %s was in doubt: %s", participant_id, txn_id, said, extra={"txn_id": txn_id})
 
     async def _end(self, participant_id: ParticipantId, txn_id: TxnId) -> Verdict:
         txn = await self._look(txn_id)

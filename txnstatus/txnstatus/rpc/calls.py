@@ -119,7 +119,7 @@ def one_by_one(name: str, method: Callable[[Any], Awaitable[Message]]) -> Handle
             except TxnError as error:
                 result = error
             except Exception as error:  # noqa: BLE001 whatever it is, the caller is not left without an answer
-                result = failed(name, error)
+                result = failed(name, error, call.request)
         call.tell(result)
 
     def begin(calls: Sequence[Call]) -> None:
@@ -131,9 +131,9 @@ def one_by_one(name: str, method: Callable[[Any], Awaitable[Message]]) -> Handle
     return begin
 
 
-def failed(name: str, error: Exception) -> InternalError:
-    """The answer where a handler has failed."""
-    log.error("%s failed", name, exc_info=error)
+def failed(name: str, error: Exception, request: object = None) -> InternalError:
+    """The answer where a handler has failed. `request`: which one it was about, if it was one alone."""
+    log.error("%s failed", name, exc_info=error, extra={"txn_id": getattr(request, "txn_id", None)})
     return InternalError(f"{name} failed: {type(error).__name__}: {error}")
 
 
