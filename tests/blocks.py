@@ -32,8 +32,9 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
     },
     "docs/history.md": {"client.run(": "tests/integration/history/test_compensating.py"},
     "docs/operations.md": {
+        'address = "h1:7070"': "tests/test_docs.py",
         "grpc_address": "tests/test_docs.py",
-        "http_address": "tests/test_docs.py",
+        'http_address = "0.0.0.0:7272"': "tests/test_docs.py",
         "log_format =": "tests/test_docs.py",
         "table_roots": "tests/test_docs.py",
         "txnctl group add": "tests/integration/test_placement.py",
