@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import txnclient
 from tests import blocks
 from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
-from txnclient import AlreadyExists, Client, IllegalState, InvalidArgument, NotFound
+from txnclient import AlreadyExists, Client, IllegalState, InvalidArgument, NotFound, Transaction
+from txnclient.sparksql.scopes import Alone
 from txndeploy.ctl import commands
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.catalog.catalog import from_wire, status_group
@@ -126,6 +127,10 @@ def test_what_is_about_a_table_begins_in_its_group(client: Client, tmp_path: Pat
         txn.write(rows(2), name)
     assert txn.receipt is not None
     receipts["one that names it"] = txn.receipt
+    with Alone(client, client.last_commit()).opening("a statement of Spark's", name) as statement:
+        assert isinstance(statement, Transaction)
+        statement.write(rows(3), name)
+        receipts["a statement of Spark's"] = statement.commit()
     answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
     state = from_wire(answer.catalog)
     for what, receipt in receipts.items():

@@ -28,6 +28,7 @@ from txnclient import (
     TxnAborted,
     TxnState,
 )
+from txnclient.foreign.work import ForeignWork
 from txndeploy.local.cluster import LocalCluster
 
 pytestmark = pytest.mark.usefixtures("host")
@@ -224,6 +225,30 @@ def test_who_is_not_known_and_what_is_not_the_database_is_named(
     with pytest.raises(InvalidArgument, match=f"is not the participant {NAME}"):
         txn.postgres(NAME, server.conninfo.replace("dbname=postgres", f"dbname=other_{bill}"))
     assert client.get(txn.id).participants == ()
+
+
+def test_a_session_of_what_takes_no_part_is_closed(
+    client: Client, server: PostgresServer, bill: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sessions() -> int:
+        ((count,),) = server.query("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'brief'")
+        return int(count)
+
+    def interrupted(*_: object) -> None:
+        assert sessions() == 1
+        raise KeyboardInterrupt
+
+    server.query(f"CREATE DATABASE beside_{bill}")
+    conninfo, kept = f"{server.conninfo} application_name=brief", list[BaseException]()
+    with pytest.raises(InvalidArgument, match="is not the participant") as error:
+        client.begin().postgres(NAME, conninfo.replace("dbname=postgres", f"dbname=beside_{bill}"))
+    kept.append(error.value)  # and with it whatever its frames refer to
+    wait_until(lambda: not sessions(), "that of another database is closed")
+    monkeypatch.setattr(ForeignWork, "enlist", interrupted)
+    with pytest.raises(KeyboardInterrupt) as interruption:
+        client.begin().postgres(NAME, conninfo)
+    kept.append(interruption.value)
+    wait_until(lambda: not sessions(), "that of a program which was interrupted is closed")
 
 
 def test_a_second_part_is_refused_and_ends_the_transaction(client: Client, server: PostgresServer, bill: int) -> None:

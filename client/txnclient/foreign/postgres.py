@@ -39,7 +39,11 @@ class PostgresPart:
         with self._errors():
             self._own = not isinstance(target, Connection)
             self._connection = psycopg.connect(target) if isinstance(target, str) else target
-        self._check()
+        try:
+            self._check()
+        except BaseException:
+            self.close()
+            raise
 
     def begin(self) -> None:
         """Once the participant is registered: only then may there be any work."""

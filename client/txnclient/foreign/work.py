@@ -62,7 +62,7 @@ class ForeignWork:
         try:
             self.enlist(name, part)
             part.begin()
-        except TxnError:
+        except BaseException:  # an interruption as well: nobody else has the session
             part.close()
             raise
         return part

@@ -67,13 +67,11 @@ def described(source: Source, schema: Schema, table: str) -> list[DataFile]:
             f"{column.stored!r} in files",
             hint=_COPY,
         )
-    if source.files and (told := list(source.files[0].values)) and set(told) != set(schema.partition_by):
+    told = source.files[0].values if source.files else dict.fromkeys(schema.partition_by)
+    if set(told) != set(schema.partition_by):
         split_by = f"partitioned by {', '.join(schema.partition_by)}" if schema.partition_by else "not partitioned"
-        raise InvalidArgument(
-            f"the files of {source.root} have no {', '.join(map(repr, told))}: only their places tell it, and "
-            f"table {table} is {split_by}",
-            hint=_COPY,
-        )
+        has = f"have no {', '.join(map(repr, told))}: only their places tell it" if told else "lie in no partitions"
+        raise InvalidArgument(f"the files of {source.root} {has}, and table {table} is {split_by}", hint=_COPY)
     return [each for each in parallel.each(lambda file: _described(file, schema, table), source.files, READERS) if each]
 
 

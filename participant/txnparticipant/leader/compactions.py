@@ -32,7 +32,7 @@ from txnparticipant.versions.mvcc import (
 )
 from txnstatus import limits, partitions
 from txnstatus.catalog.options import Options
-from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, Unavailable
+from txnstatus.errors import IllegalState, InternalError, InvalidArgument, Unavailable
 from txnstatus.pages import first_page
 from txnstatus.proto import compaction_pb2 as pb
 from txnstatus.proto import table_pb2
@@ -185,14 +185,14 @@ class CompactionService:
 
     async def renew_compaction(self, request: pb.RenewCompactionRequest) -> pb.RenewCompactionResponse:
         self.check_lease()
-        table = self._table(request.table_id)
+        table = self.shard.table_by_id(request.table_id)
         self._seekers.works(held(table, request.compaction_id, request.lease_id).worker, _now())
         self.initiator.heard_of(table.table_id, request.compaction_id)
         return pb.RenewCompactionResponse(lease_millis=self.options().compact_lease_ms)
 
     async def fail_compaction(self, request: pb.FailCompactionRequest) -> pb.FailCompactionResponse:
         self.check_lease()
-        table = self._table(request.table_id)
+        table = self.shard.table_by_id(request.table_id)
         limits.check_length("a reason", request.reason, limits.MAX_REASON_CHARACTERS)
         if table.compactions.is_given_up(request.compaction_id, request.lease_id):
             # A worker that is late may have written something after its directory was removed.
@@ -205,7 +205,7 @@ class CompactionService:
 
     async def complete_compaction(self, request: pb.CompleteCompactionRequest) -> pb.CompleteCompactionResponse:
         self.check_lease()
-        table = self._table(request.table_id)
+        table = self.shard.table_by_id(request.table_id)
         wanted = request.compaction_id
         if done := table.compactions.done(wanted):
             return pb.CompleteCompactionResponse(switched=done)
@@ -261,12 +261,6 @@ class CompactionService:
     def _open(self) -> Iterator[tuple[TableState, Compaction]]:
         for table in self.shard.tables():
             yield from ((table, wanted) for wanted in table.compactions.open.values())
-
-    def _table(self, table_id: str) -> TableState:
-        try:
-            return self.shard.table_by_id(table_id)
-        except KeyError:
-            raise NotFound(f"no table with id {table_id[:100]!r}") from None
 
     def _task(self, table: TableState, wanted: Compaction) -> pb.CompactionTask:
         self.initiator.heard_of(table.table_id, wanted.compaction_id)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from txnparticipant.leader.registering import Propose, Registering
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard import dropping
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.txn_savepoints import Step
-from txnstatus.errors import NotFound
 from txnstatus.limits import MAX_OPS_PER_CALL, MAX_TXN_SAVEPOINTS, MAX_VOID, check_count
 from txnstatus.proto import txn_savepoint_pb2 as pb
 from txnstatus.schema import check_write_id
@@ -68,7 +68,7 @@ class TxnSavepointService:
     def _participant(self, table_id: str) -> TableState:
         found = self.shard.find(table_id)
         if found is None:
-            raise NotFound(f"no table with id {table_id!r} in shard {self.shard.shard}")
+            raise dropping.no_table(table_id, self.shard.shard)
         return found
 
 

@@ -25,6 +25,11 @@ def not_found(name: str, drop: Dropped) -> NotFound:
     return NotFound(_story(name, drop))
 
 
+def no_table(table_id: str, shard: int) -> NotFound:
+    """The answer to whoever means a table by an id that none has, or none has any more."""
+    return NotFound(f"no table with id {table_id[:100]!r} in shard {shard}")
+
+
 def too_old(table: TableState, txn_id: TxnId) -> IllegalState | None:
     """Why the transaction must stay out of a table whose name another one had: it may mean that one."""
     before = table.before

@@ -140,7 +140,7 @@ class ParticipantShard:
         number = command.table_id.removeprefix(f"{self.shard}.")
         if isinstance(command, cmd.AbortTxn) and number.isdecimal() and int(number) < self._next_table_number:
             return ShardApplied()
-        return Rejected(NotFound(f"no table with id {command.table_id!r} in shard {self.shard}"))
+        return Rejected(dropping.no_table(command.table_id, self.shard))
 
     def find(self, table_id: str) -> TableState | None:
         """A table, or a database. Nobody creates those: one is here while it is in a transaction's record."""
@@ -232,8 +232,7 @@ class ParticipantShard:
 
     def table(self, name: str) -> TableState:
         """Raises NotFound, PlacedElsewhere."""
-        table_id = self._ids_by_name.get(name)
-        if table_id is not None:
+        if table_id := self._ids_by_name.get(name):
             return self._tables[table_id]
         for gone, drop in reversed(self.dropped(name)):
             raise dropping.not_found(gone.name, drop)
@@ -277,7 +276,10 @@ class ParticipantShard:
         return table.name if table else table_id
 
     def table_by_id(self, table_id: str) -> TableState:
-        return self._tables[table_id]
+        """Raises NotFound."""
+        if (found := self._tables.get(table_id)) is None:
+            raise dropping.no_table(table_id, self.shard)
+        return found
 
     def record(self, table_id: str, txn_id: TxnId) -> TableTxn | None:
         """What there is of the transaction on the participant."""
@@ -299,9 +301,7 @@ class ParticipantShard:
         """A table, or a database, by its name. Raises NotFound."""
         if "." in name:
             return self.table(name)
-        table_id = f"{self.shard}.{name}"
-        found = self._tables.get(table_id) or TableState.database(table_id)
-        if found is None:
+        if (found := self.find(f"{self.shard}.{name}")) is None:
             raise NotFound(f"{name!r} is no name of a database")
         return found
 

@@ -11,7 +11,7 @@ from txnparticipant.shard.audit import Known
 from txnparticipant.shard.commands import Adopt
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
-from txnstatus.errors import InvalidArgument, NotFound, TxnError
+from txnstatus.errors import InvalidArgument, TxnError
 from txnstatus.limits import MAX_ADOPTED, check_count
 from txnstatus.proto import audit_pb2 as pb
 from txnstatus.rpc.errors import to_detail
@@ -105,7 +105,4 @@ class ShardAudit:
 
     def _table(self, table_id: str) -> TableState:
         self._check_lease()
-        for table in self._shard.tables():
-            if table.table_id == table_id:
-                return table
-        raise NotFound(f"no table with id {table_id!r} in shard {self._shard.shard}")
+        return self._shard.table_by_id(table_id)

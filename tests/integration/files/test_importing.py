@@ -192,6 +192,18 @@ def test_names_of_directories_tell_values_of_columns(client: Client, tmp_path: P
     ]
 
 
+def test_files_in_no_partitions_are_copied_into_a_partitioned_table(
+    client: Client, new_table: NewTable, lake: Path
+) -> None:
+    """A file in place is of one partition, and only its place would tell which."""
+    table = new_table(partition_by=["note"])
+    with pytest.raises(InvalidArgument, match=r"lie in no partitions, and table .* is partitioned by note") as refused:
+        client.import_files(table, str(lake))
+    assert refused.value.hint == "import it with copy=True"
+    client.import_files(table, str(lake), copy=True)
+    assert ids(client, table) == [1, 2, 3, 4, 5]
+
+
 def test_a_delta_table_comes_in_at_its_current_version(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "delta"
     write_deltalake(path, rows(1, 2))
