@@ -136,7 +136,8 @@ def _locks(session: SqlSession, given: Arguments) -> Iterable[Row]:
 def _lock(session: SqlSession, given: Arguments) -> Iterable[Row]:
     mode: LockMode = given["mode"]
     with session.using("LOCK TABLE") as txn:
-        txn.lock(given["table_name"], mode, partition=_partition(session, given))
+        partition = _partition(session, given)
+        txn.lock(given["table_name"], mode, partition=partition, lock_timeout=given["wait_seconds"])
     return ()
 
 
@@ -232,7 +233,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         "Locks a table, or a partition, for the session's transaction.",
         "",
         _lock,
-        (_TABLE, Parameter("mode", "STRING"), _PARTITION),
+        (_TABLE, Parameter("mode", "STRING"), _PARTITION, Parameter("wait_seconds", "BIGINT", "NULL")),
     ),
     "compact": Procedure(
         "Asks for a compaction.",

@@ -62,8 +62,9 @@ def _head(usage: str) -> list[str]:
 
 
 def _begin(words: Words) -> Call | None:
-    words.skip_any("TRANSACTION", "WORK")
-    return Call("begin") if words.ended else None  # else a block of Spark's own, in which something is wrong
+    if not words.skip_any("TRANSACTION", "WORK") and not words.ended:
+        return None  # a block of Spark's own, in which something is wrong
+    return Call("begin")
 
 
 def _atomic(words: Words) -> Call:
@@ -146,7 +147,9 @@ def _lock(words: Words) -> Call:
     if mode == "S":
         words.require("SHARED")
     words.skip("MODE")
-    return Call("lock", {"table_name": literal(table), "mode": literal(mode), "partition": partition}, catalog)
+    wait = "0" if words.skip("NOWAIT") else words.read_value() if words.skip("WAIT") else "NULL"
+    given = {"table_name": literal(table), "mode": literal(mode), "partition": partition, "wait_seconds": wait}
+    return Call("lock", given, catalog)
 
 
 def _compact(words: Words) -> Call | None:
@@ -198,7 +201,7 @@ STATEMENTS: Mapping[str, Reader] = {
     "SHOW TRANSACTIONS": lambda _: Call("transactions"),
     "ABORT TRANSACTIONS id ...": _abort,
     "SHOW LOCKS [table] [PARTITION (column = value, ...)] [EXTENDED]": _show_locks,
-    "LOCK TABLE table [PARTITION (column = value, ...)] [IN] SHARED | EXCLUSIVE [MODE]": _lock,
+    "LOCK TABLE table [PARTITION (column = value, ...)] [IN] SHARED | EXCLUSIVE [MODE] [NOWAIT | WAIT seconds]": _lock,
     "SHOW COMPACTIONS": lambda _: Call("compactions"),
     "UNDO TRANSACTION id": _undo,
     "RESTORE TABLES [table, ...] TO SAVEPOINT 'name' | VERSION timestamp | TIMESTAMP 'time'": _restore,

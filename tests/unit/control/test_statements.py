@@ -75,9 +75,20 @@ def call(text: str, session: Session = SESSION) -> str | None:
         (
             "LOCK TABLE txn.air.flights PARTITION (month = 1, day = -2) IN EXCLUSIVE MODE",
             "lock(table_name => 'air.flights', mode => 'X', partition => "
-            "map('month', CAST(1 AS STRING), 'day', CAST(-2 AS STRING)))",
+            "map('month', CAST(1 AS STRING), 'day', CAST(-2 AS STRING)), wait_seconds => NULL)",
         ),
-        ("LOCK TABLE air.flights SHARED", "lock(table_name => 'air.flights', mode => 'S', partition => NULL)"),
+        (
+            "LOCK TABLE air.flights SHARED",
+            "lock(table_name => 'air.flights', mode => 'S', partition => NULL, wait_seconds => NULL)",
+        ),
+        (
+            "LOCK TABLE air.flights IN SHARED MODE NOWAIT",
+            "lock(table_name => 'air.flights', mode => 'S', partition => NULL, wait_seconds => 0)",
+        ),
+        (
+            "LOCK TABLE air.flights EXCLUSIVE WAIT 5",
+            "lock(table_name => 'air.flights', mode => 'X', partition => NULL, wait_seconds => 5)",
+        ),
         ("SHOW COMPACTIONS", "compactions()"),
         (
             "ALTER TABLE `flüge`.t COMPACT 'minor'",
@@ -115,6 +126,7 @@ def test_what_is_left_to_the_engine(text: str) -> None:
     ("text", "at"),
     [
         ("COMMIT later", "at 'later'"),
+        ("BEGIN TRANSACTION ISOLATION LEVEL SERIALIZABLE", "at 'ISOLATION'"),
         ("START TRANSACTION READ", "at 'READ'"),
         ("SAVEPOINT", "at its end"),
         ("SAVEPOINT 'a'", "at \"'a'\""),
@@ -131,6 +143,7 @@ def test_what_is_left_to_the_engine(text: str) -> None:
         ("ABORT TRANSACTIONS", "at its end"),
         ("ABORT TRANSACTIONS all", "at 'all'"),
         ("LOCK TABLE air.flights", "at its end"),
+        ("LOCK TABLE air.flights EXCLUSIVE WAIT", "at its end"),
         ("LOCK TABLE air.flights PARTITION (month) SHARED", r"at '\)'"),
         ("ALTER TABLE air.flights COMPACT", "at its end"),
         ("ALTER TABLE air.flights COMPACT 'minor' AND", "at 'AND'"),
