@@ -19,12 +19,13 @@ from typing import TypeVar
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unavailable
 from txnstatus.foreign import foreign_name
 from txnstatus.lake import timeline
 from txnstatus.lake.timeline import Chapter
 from txnstatus.limits import MAX_LISTED
 from txnstatus.proto import timeline_pb2 as pb
+from txnstatus.status.finished import Finished
 from txnstatus.status.manager import FOREVER
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
@@ -53,6 +54,8 @@ T = TypeVar("T")
 class _Place:
     """How far a range is written down."""
 
+    of: Finished
+    """What was counted: after a restored snapshot numbers are others."""
     ended: int
     """The number of its transactions that have ended, by then."""
     since: float
@@ -78,8 +81,8 @@ class Chronicler:
     @property
     def unwritten(self) -> int:
         """Transactions of the ranges that this node leads that have ended, and are not written down yet."""
-        ended: dict[int, int] = {table.first_txn_id: table.finished.count for table in self._led()}
-        return sum(max(0, ended.get(number, 0) - place.ended) for number, place in self._places.items())
+        places = ((table, self._known(table)) for table in self._led())
+        return sum(table.finished.count - place.ended for table, place in places if place is not None)
 
     async def run(self) -> None:
         while True:
@@ -96,14 +99,18 @@ class Chronicler:
 
     def kept_from(self, table: TxnStatusTable) -> int:
         """Microseconds: what of a range ended then or later is not to be forgotten yet."""
-        ended, place = table.finished.count, self._places.get(table.first_txn_id)
-        written = place.ended if place is not None and place.ended <= ended else 0
+        ended, place = table.finished.count, self._known(table)
+        written = place.ended if place is not None else 0
         first = max(written, ended - HELD_BACK, table.finished.gone)
         return table.finished.at(first).last_transition_micros if first < ended else FOREVER
 
+    def _known(self, table: TxnStatusTable) -> _Place | None:
+        place = self._places.get(table.first_txn_id)
+        return place if place is not None and place.of is table.finished else None
+
     async def _look(self, table: TxnStatusTable) -> None:
         place = await self._place(table)
-        if place is None:
+        if place is None or place.of is not table.finished:
             return
         now, ended = asyncio.get_running_loop().time(), table.finished.count
         if (lost := table.finished.gone - place.ended) > 0:
@@ -132,11 +139,11 @@ class Chronicler:
         The times of the last file tell how far a former leader has come, and clocks go apart: so the last ones are
         written down once more.
         """
-        ended, place = table.finished.count, self._places.get(table.first_txn_id)
-        if place is not None and place.ended <= ended:
-            return place
-        oldest = table.finished.gone
-        since = table.finished.at(oldest).last_transition_micros if oldest < ended else 0
+        if (known := self._known(table)) is not None:
+            return known
+        finished = table.finished
+        ended, oldest = finished.count, finished.gone
+        since = finished.at(oldest).last_transition_micros if oldest < ended else 0
         number = table.first_txn_id // self._client.cluster.state.range_span
         loop = asyncio.get_running_loop()
         try:
@@ -148,11 +155,11 @@ class Chronicler:
             return None
         written = ended
         async for number in _in_turns(range(ended - 1, oldest - 1, -1)):
-            if number < table.finished.gone or table.finished.at(number).last_transition_micros <= last:
+            if number < finished.gone or finished.at(number).last_transition_micros <= last:
                 break
             written = number
-        written = max(table.finished.gone, min(written, ended - TAKEN_OVER))
-        place = self._places[table.first_txn_id] = _Place(written, loop.time())
+        written = max(finished.gone, min(written, ended - TAKEN_OVER))
+        place = self._places[table.first_txn_id] = _Place(finished, written, loop.time())
         return place
 
     async def _write_down(self, table: TxnStatusTable, ids: Sequence[TxnId]) -> None:
@@ -198,12 +205,15 @@ class Chronicler:
         return found
 
     async def list_timeline(self, request: pb.ListTimelineRequest) -> pb.ListTimelineResponse:
-        """From a listing of the storage."""
+        """From a listing of the storage. Raises Unavailable where that does not answer."""
         until = request.until_micros or 1 << 63
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            self._blocking, timeline.files, self._warehouse, min(request.since_micros, _LAST), until
-        )
+        try:
+            found = await loop.run_in_executor(
+                self._blocking, timeline.files, self._warehouse, min(request.since_micros, _LAST), until
+            )
+        except OSError as error:
+            raise Unavailable(f"the timeline's files cannot be listed: {error}") from error
         later = [uri for uri in found if _name(uri) > _name(request.after)]
         page = later[:MAX_LISTED]
         return pb.ListTimelineResponse(files=page, more=len(later) > len(page))

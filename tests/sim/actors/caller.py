@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from tests.sim.actors.bank import ACCOUNTS, KEYED_ACCOUNTS, Bank
 from tests.sim.actors.books import Books
 from tests.sim.actors.rolls import Rolls
+from tests.sim.judges.annals import Annals
 from tests.sim.judges.exclusion import Had
 from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.points import Points
@@ -37,6 +38,11 @@ COMES_LATE: Mapping[type[Message], type[Message]] = {
     txn_savepoint_pb2.RollbackToRequest: txn_savepoint_pb2.RollbackToResponse,
 }
 """Requests that programs may send again (see latecomer.py), and the answers to them."""
+SHARED = (
+    "changes_options", "groups", "writes_rows", "keeps_rolls", "looks_back", "rebuilds", "locks", "foreign", "lingers",
+    "haste", "overwrites", "crowd", "comes_late", "carries", "goes_back", "chronicles",
+)  # fmt: skip
+"""What programs hear of a scenario."""
 CALL_SECONDS = 4.0
 POLL_SECONDS = 0.5
 
@@ -57,6 +63,7 @@ class Shared:
     warehouse: Warehouse
     now: Callable[[], float]
     keepalive_millis: int
+    annals: Annals
     tokens: list[bytes] = field(default_factory=list)
     """Tokens that go from program to program."""
     bank: Bank = field(init=False)
@@ -86,6 +93,8 @@ class Shared:
     """Whether begins carry first writes."""
     goes_back: bool = False
     """Whether transfers go back to savepoints."""
+    chronicles: bool = False
+    """Whether they read the timeline."""
     sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=12))
     """What was sent, and may come again."""
     work: Callable[[int], None] = lambda _txn_id: None

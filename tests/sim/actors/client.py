@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
+from tests.sim.actors.annalist import Annalist
 from tests.sim.actors.bank import ACCOUNT_SCHEMA, ACCOUNTS, KEYED_ACCOUNTS
 from tests.sim.actors.books import BOOK_SCHEMA, BOOKS
 from tests.sim.actors.builder import OF_RUINS, Builder
@@ -53,7 +54,7 @@ EXPECTED = (TxnAborted, CommitUnknown, Unavailable, IllegalState, Forgotten, Lim
 SCHEMA = common_pb2.TableSchema(columns=[common_pb2.Column(name="k", type="bigint", nullable=True)])
 
 
-class Client(Clerk, Historian, Compactor, Doctor, Builder, Locker, Seller, Latecomer):
+class Client(Clerk, Historian, Annalist, Compactor, Doctor, Builder, Locker, Seller, Latecomer):
     """One process's sessions. Never raises for what the service may answer."""
 
     def __init__(self, name: str, rng: random.Random, shared: Shared, log: Callable[[str], None]) -> None:
@@ -101,6 +102,7 @@ class Client(Clerk, Historian, Compactor, Doctor, Builder, Locker, Seller, Latec
             *([(10, self._keep_books), (5, self._look_into_books)] if self._shared.writes_rows else []),
             *([(20, self._keep_rolls), (8, self._look_into_rolls)] if self._shared.keeps_rolls else []),
             *([(14, self._take_back), (6, self._keep_points)] if self._shared.looks_back else []),
+            *([(4, self._read_timeline)] if self._shared.chronicles else []),
         ]
         while not self._shared.stopping:
             _, action = self._rng.choices(actions, [weight for weight, _ in actions])[0]

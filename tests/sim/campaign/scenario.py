@@ -91,6 +91,8 @@ class Scenario:
     """Whether begins carry first writes."""
     goes_back: bool = False
     """Whether transfers go back to savepoints."""
+    chronicles: bool = False
+    """Whether nodes write down what has ended, and programs read it."""
 
     @property
     def retires(self) -> bool:
@@ -176,6 +178,8 @@ GROUPS = ("catalog", "status-0", "status-1", "shard-0", "shard-0", "shard-1", "s
 
 GOING_BACK_FROM = 150
 """Seeds below it are those by which faults are known that have nothing to do with savepoints."""
+CHRONICLING_FROM = 200
+"""Likewise, with the timeline."""
 
 
 def make(seed: int, profile: str | None = None) -> Scenario:
@@ -228,6 +232,8 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     if seed >= GOING_BACK_FROM:
         scenario = replace(scenario, goes_back=random.Random(f"scenario {seed}, going back").random() < 0.4)
     scenario = fitted(special, scenario) if profile in THEMES else _fitted(special, scenario)
+    if seed >= CHRONICLING_FROM and random.Random(f"scenario {seed}, chronicling").random() < 0.4:
+        scenario = chronicled(scenario)
     looks_back = random.Random(f"scenario {seed}, undoing").random() < 0.5
     scenario = replace(scenario, looks_back=scenario.keeps_rolls and looks_back)
     kinds, rate = PROFILES[profile]
@@ -262,6 +268,12 @@ def _fitted(rng: random.Random, scenario: Scenario) -> Scenario:
             kept = rng.choice([3, KEPT_SECONDS, KEPT_SECONDS])
             return replace(scenario, rebuilds=True, retention_millis=1000, snapshot_retention_seconds=kept)
     return scenario
+
+
+def chronicled(scenario: Scenario) -> Scenario:
+    """The same where what has ended is written down, and forgotten within the run."""
+    kept = random.Random(f"scenario {scenario.seed}, chronicled").choice([300, 300, 1000, 3000])
+    return replace(scenario, chronicles=True, retention_millis=kept)
 
 
 def _later_faults(rng: random.Random, scenario: Scenario, faults: Sequence[Fault]) -> list[Fault]:

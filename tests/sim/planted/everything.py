@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.sim.campaign import scenario
 from tests.sim.campaign.scenario import Scenario
+from tests.sim.planted.annals import PLANTED_ANNALS
 from tests.sim.planted.compaction import PLANTED_COMPACTION
 from tests.sim.planted.faults import PLANTED, Planted, Seams
 from tests.sim.planted.fresh import FRESH
@@ -34,6 +35,7 @@ PLAIN: Mapping[str, Planted] = {
     **PLANTED_TOGETHER,
     **PLANTED_PLACING,
     **PLANTED_GOING_BACK,
+    **PLANTED_ANNALS,
     **CHANGING,
 }
 
@@ -51,6 +53,7 @@ def worlds(name: str) -> Iterator[Scenario]:
             groups=1 if name in PLANTED_TOGETHER else SPREAD if name in PLANTED_PLACING else APART,
         )
         drawn = _changing(drawn) if name in CHANGING else drawn
+        drawn = scenario.chronicled(drawn) if name in PLANTED_ANNALS else drawn
         yield _looking_back(drawn) if name in PLANTED_HISTORY else drawn
 
 

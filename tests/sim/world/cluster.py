@@ -13,11 +13,13 @@ from tests.sim.world.clock import Clock
 from tests.sim.world.disk import SimDisk
 from tests.sim.world.loop import Killed, NoThreads, Process, VirtualLoop
 from tests.sim.world.wire import Wire
+from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.config import NodeConfig
-from txndeploy.node.roles import Roles
+from txndeploy.node.roles import SERVICES, Roles
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.process.background import Tasks
 from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import Fault
 from txnstatus.process.sync_place import SyncPlace
@@ -92,7 +94,10 @@ class Cluster:
         seed: int,
         config: Callable[[str, Path], NodeConfig],
         machines: list[Machine],
+        *,
+        chronicles: bool = False,
     ) -> None:
+        """`chronicles`: whether nodes write down what has ended."""
         self.machines = {machine.name: machine for machine in machines}
         self.on_stop: Callable[[str, str, BaseException, bool], None] = lambda *_: None
         """Hears which process ends itself, why, and whether it must."""
@@ -101,7 +106,7 @@ class Cluster:
         self.on_refusal: Callable[[Machine, Exception], None] = lambda *_: None
         self.failing: dict[str, float] = {}
         """Failpoints at which things fail, in whatever process, each with the chance that they do."""
-        self._loop, self._wire, self._config = loop, wire, config
+        self._loop, self._wire, self._config, self._chronicles = loop, wire, config, chronicles
         self._rng = random.Random(seed)
 
     @property
@@ -137,8 +142,10 @@ class Cluster:
         cluster.subscribe(lambda state: setattr(machine, "catalog", state))
         client = TxnSystemClient(cluster, environment)
         transport = RaftTransport(config.cluster_name, machine.name, incarnation, cluster)
+        chronicler = Chronicler(lambda: roles.led_ranges(), client, config.warehouse, environment.blocking)
+        kept_from = chronicler.kept_from if self._chronicles else None
         try:
-            roles = Roles(config, environment, client, transport, incarnation)
+            roles = Roles(config, environment, client, transport, incarnation, kept_from)
         except (JournalCorrupt, SnapshotCorrupt) as error:
             self.on_refusal(machine, error)
             loop.die()
@@ -149,6 +156,9 @@ class Cluster:
         self._wire.listen(process, Listener(roles.registry, {Purpose.RAFT: transport.accept}).protocol)
         roles.start()
         transport.start()
+        if self._chronicles:
+            roles.registry.add(SERVICES["Timeline"], chronicler)
+            Tasks("what has ended cannot be written down").spawn(chronicler.run())
 
     def kill(self, name: str, *, told: bool = True) -> None:
         """`told`: the peers' connections break at once."""

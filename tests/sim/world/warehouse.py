@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from pyarrow import fs
 
 from tests.sim.world import seams
-from txnstatus.lake import storage
+from txnstatus.lake import storage, timeline
 
 SCHEME = "file:///"
 ROOT = f"{SCHEME}warehouse"
@@ -29,6 +32,8 @@ class Warehouse:
         self.failing = 0.0
         """Chance that a request fails."""
         self.on_delete: Callable[[str], None] = lambda _: None
+        self.on_chapter: Callable[[str], None] = lambda _: None
+        """Hears of each file of the timeline that is there."""
         self._sizes: dict[str, int] = {}
         """The bytes of files that are real."""
         self._rng, self._now = rng, now
@@ -61,6 +66,8 @@ class Warehouse:
                 for seam in seams.everywhere(name, getattr(storage, name), getattr(self, name))
             ),
             ("txnstatus.lake.locations:Location.resolved", lambda location: location),
+            ("txnstatus.lake.timeline:file_system", self._failing_file_system),
+            ("txnstatus.lake.timeline:uuid", SimpleNamespace(uuid4=self._draw)),
         ]
 
     def file_system(self, uri: str) -> tuple[fs.FileSystem, str]:
@@ -69,10 +76,29 @@ class Warehouse:
 
     located = file_system
 
+    def _failing_file_system(self, uri: str) -> tuple[fs.FileSystem, str]:
+        self._fail(uri)
+        return self.file_system(uri)
+
+    def _draw(self) -> uuid.UUID:
+        return uuid.UUID(int=self._rng.getrandbits(128))
+
+    @contextlib.contextmanager
+    def well(self) -> Iterator[None]:
+        """No request fails meanwhile."""
+        before, self.failing = self.failing, 0.0
+        try:
+            yield
+        finally:
+            self.failing = before
+
     def make_durable(self, uris: Iterable[str]) -> None:
         """To be called for every file that is real."""
         for uri in uris:
             self._fail(uri)
+            if timeline.FOLDER in uri:
+                self.on_chapter(uri)
+                continue
             self.write(*_parted(uri))
             self._sizes[uri] = self.files.get_file_info(uri.removeprefix(SCHEME)).size
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.sim.actors.caller import Shared
+from tests.sim.actors.caller import SHARED, Shared
 from tests.sim.actors.client import Client
 from tests.sim.actors.operator import Operator
 from tests.sim.actors.reader import LEASE_SECONDS
 from tests.sim.campaign.scenario import NODES, Scenario
-from tests.sim.judges import checks, exclusion
+from tests.sim.judges import annals, checks, exclusion
 from tests.sim.judges.leaders import watched_status
 from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.promises import Promises
@@ -51,11 +51,6 @@ CLOCK_RATES = (0.97, 1.03)
 LATE_SECONDS = 3.0
 """When this has passed since its client ended, no request is carried out any more."""
 TABLES = ("a.one", "a.two", "b.three", "b.four")
-SHARED = (
-    "changes_options", "groups", "writes_rows", "keeps_rolls", "looks_back", "rebuilds", "locks", "foreign", "lingers",
-    "haste", "overwrites", "crowd", "comes_late", "carries", "goes_back",
-)  # fmt: skip
-"""What programs hear of a scenario."""
 Log = Callable[[float, str, str], None]
 
 
@@ -109,7 +104,7 @@ class World:
         self.watch.derived_every = scenario.derived_every
         self._machines = self._rng("machines")
         machines = [self._machine(name) for name in NODES]
-        self.cluster = Cluster(loop, self.wire, seed, self._config, machines)
+        self.cluster = Cluster(loop, self.wire, seed, self._config, machines, chronicles=scenario.chronicles)
         self.cluster.on_stop = self._stopped
         self.cluster.on_survival = lambda name: self.violated("a failed sync ends the process", f"{name} goes on")
         self.retention = Retention(
@@ -120,6 +115,7 @@ class World:
         self._status = watched_status(lambda: loop.now, self.violated, lambda: nemesis.quiet_since, self.ledger.txns)
         self.operator = Operator(self, self._machine)
         self.warehouse.on_delete = self.ledger.deletes
+        self.annals = annals.Annals(TABLES, scenario.range_span, self.ledger, lambda: loop.now, self.warehouse)
         loop.on_error = self._callback_failed
         self.till = Till(self.ledger, self._rng("till"))
         self.ruins = Ruins(lambda: loop.now, scenario.range_span)
@@ -140,6 +136,7 @@ class World:
             work=self.till.work,
             refused=self.retention.refused,
             ruins=self.ruins,
+            annals=self.annals,
         )
 
     def note_clocks(self) -> None:
@@ -202,6 +199,7 @@ class World:
             ("txnparticipant.leader.service:PASS_SECONDS", self.scenario.upkeep_seconds),
             ("txnstatus.process.failpoints:_armed", Failpoints(self.cluster)),
             *self.warehouse.seams(),
+            *annals.SEAMS,
             *memory.seams(writes_rows=self.scenario.writes_rows, keeps_rolls=self.scenario.keeps_rolls),
             ("txndeploy.node.roles:RaftGroup", self.watch.group_class()),
             ("txndeploy.node.roles:StatusService", self._status),
@@ -271,6 +269,9 @@ class World:
         self._judge()
         if reason:
             raise Violation("everything ends", f"{SETTLE_SECONDS:.0f} s after all faults, {reason}")
+        loop.run(SETTLE_SECONDS, lambda: not self.annals.unwritten or self._is_over())
+        if self.annals.unwritten:
+            self.violated("timeline", f"{self.annals.unwritten} ended, and are not written down")
         self._do("reader", lambda client: client.read_everything())  # all that was acknowledged
         self._judge()
         checks.options(self.cluster, self.watch.histories, self.violated)
@@ -370,6 +371,8 @@ class World:
     def _applied(self, group: str, machine: StateMachine, command: bytes, outcome: object) -> None:
         self.ledger.applied(group, machine, command, outcome)
         self.promises.applied(group, machine, command, outcome)
+        if self.scenario.chronicles:
+            self.annals.applied(machine, outcome)
 
     def _check_core(self, _group: str, _node: str, machine: StateMachine) -> None:
         core = getattr(machine, "table", None) or getattr(machine, "shard", None)

@@ -139,6 +139,22 @@ def test_a_storage_that_fails_is_asked_again(tmp_path: Path, monkeypatch: pytest
     assert played(tmp_path, play).written() == [[0, 1, 2]]
 
 
+def test_a_storage_that_does_not_tell_is_to_be_asked_again_by_who_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told as a fault of the service."""
+
+    def fails(*_: Any) -> Sequence[str]:
+        raise OSError("the store does not answer")
+
+    async def play(world: World) -> None:
+        monkeypatch.setattr(timeline, "files", fails)
+        with pytest.raises(Unavailable, match="cannot be listed: the store does not answer"):
+            await world.chronicler.list_timeline(pb.ListTimelineRequest())
+
+    played(tmp_path, play)
+
+
 def test_a_new_leader_writes_what_a_former_one_may_not_have_written(tmp_path: Path) -> None:
     async def play(world: World) -> None:
         world.end(2)
