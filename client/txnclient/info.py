@@ -39,11 +39,12 @@ class TableInfo:
                 each.nullable,
                 each.name in keys,
                 each.name in self.schema.partition_by,
+                "" if each.default is None else each.default,
                 each.comment,
             )
             for each in self.schema.columns
         ]
-        return listed(self.name, ("column", "type", "null", "key", "partition", "comment"), rows)
+        return listed(self.name, ("column", "type", "null", "key", "partition", "default", "comment"), rows)
 
     def require_same(self, schema: Schema, conflicts: str, location: str | None, placement: str | None) -> None:
         """Raises AlreadyExists, saying in what it differs from what somebody else would have made; comments aside."""
@@ -79,7 +80,8 @@ class TxnSummary:
 
 
 def _without_comment(column: Column) -> str:
-    return f"{column.name!r} {column.type}{'' if column.nullable else ' NOT NULL'}"
+    default = "" if column.default is None else f" DEFAULT {column.default!r}"
+    return f"{column.name!r} {column.type}{'' if column.nullable else ' NOT NULL'}{default}"
 
 
 def table_info(wire: common.TableInfo, placement: str = "") -> TableInfo:

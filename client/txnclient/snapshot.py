@@ -229,7 +229,8 @@ class Snapshot(Staying):
         of them until the last file is read.
 
         Raises IllegalState for a table with row changes or deleted rows, which its files alone do not show, or with
-        files that lack columns which the names of their directories tell; NotFound for a table that there is not, or
+        files that lack columns which are no nulls there, and which the names of their directories tell, or the table;
+        NotFound for a table that there is not, or
         was not then; SnapshotTooOld when what was visible then is removed; IllegalState once the snapshot is closed.
         """
         found = self.table_files(table)
@@ -243,6 +244,11 @@ class Snapshot(Staying):
             raise IllegalState(
                 f"files of table {table} do not have the columns {', '.join(found.schema.partition_by)}, which their "
                 "places tell",
+                hint=_READ_IT,
+            )
+        if filled := found.schema.fills:
+            raise IllegalState(
+                f"files of table {table} do not have its column {filled[0].name!r}, which is no null there",
                 hint=_READ_IT,
             )
         return replace(found, lease=self._leases[table][1])

@@ -50,6 +50,11 @@ class Model:
         self.v = "v"
         """What that column is called now."""
         self.rows: dict[int, dict[int, Any]] = {}
+        """Rows as they were written, by columns; of what came later there is nothing."""
+        self.initial: dict[int, Any] = {}
+        """The values of columns, by their numbers, in rows from before them."""
+        self.defaults: dict[int, Any] = {}
+        """The values of columns in rows that are written without them."""
         self.next_id = KEYS
         self.ever = 3
         self.past: list[tuple[Snapshot, list[str], list[Row], dict[int, dict[int, Any]]]] = []
@@ -64,7 +69,26 @@ class Model:
     # ---- what changes the columns
 
     def alter(self) -> None:
-        self.pick.choice([self.move, self.add, self.add, self.rename, self.rename, self.drop, self.widen, self.widen])()
+        self.pick.choice(
+            [
+                self.move,
+                self.add,
+                self.add,
+                self.rename,
+                self.rename,
+                self.drop,
+                self.widen,
+                self.widen,
+                self.set_default,
+            ]
+        )()
+
+    def set_default(self) -> None:
+        """For rows to come; those that there are stay as they are."""
+        name, kind = self.pick.choice([each for each in self.columns if each[0] not in FIXED])
+        value = self.pick.choice([None, self.value(name, kind, 0)])
+        self.client.alter_table(self.table, defaults={name.upper(): value})
+        self.defaults[self.numbers[name]] = value
 
     def widen(self) -> None:
         """A whole number or a fraction of few bits gets more; from then on there are values that had no room before."""
@@ -85,14 +109,16 @@ class Model:
     def add(self) -> None:
         """A column of a new name, or of one that another column has had."""
         name, kind = self.free_name(), self.pick.choice(list(KINDS))
+        default = {name: self.value(name, kind, 0)} if self.pick.random() < 0.5 else {}
         if self.pick.random() < 0.5:
-            self.client.alter_table(self.table, add={name: kind})
+            self.client.alter_table(self.table, add={name: kind}, defaults=default)
             self.columns.append((name, kind))
         else:
             before = self.pick.choice([None, *(each for each, _ in self.columns)])
-            self.client.alter_table(self.table, add={name: kind}, move={name: before})
+            self.client.alter_table(self.table, add={name: kind}, move={name: before}, defaults=default)
             self.put((name, kind), before)
         self.numbers[name], self.ever = self.ever, self.ever + 1
+        self.initial[self.numbers[name]] = self.defaults[self.numbers[name]] = default.get(name)
 
     def rename(self) -> None:
         at, new = (
@@ -150,7 +176,10 @@ class Model:
 
     def whole(self, data: pa.Table) -> dict[int, dict[int, Any]]:
         numbers = self.numbers.items()
-        return {row["id"]: {number: row.get(name) for name, number in numbers} for row in data.to_pylist()}
+        return {
+            row["id"]: {number: row.get(name, self.defaults.get(number)) for name, number in numbers}
+            for row in data.to_pylist()
+        }
 
     def write(self) -> None:
         ids = list(range(self.next_id, self.next_id + self.pick.randint(1, 3)))
@@ -186,7 +215,7 @@ class Model:
         self.client.update_where(self.table, {name: spelt}, where)
         for row in self.rows.values():
             v = row[self.numbers[self.v]]
-            if row[0] % 3 == rest and (row.get(self.numbers[other]) is None or (v is not None and v > 20)):
+            if row[0] % 3 == rest and (self.shown(row, self.numbers[other]) is None or (v is not None and v > 20)):
                 row[self.numbers[name]] = value
 
     def delete(self) -> None:
@@ -194,7 +223,8 @@ class Model:
         rest = self.pick.randrange(7)
         self.client.delete_where(self.table, f"id % 7 = {rest} AND {quoted(name)} IS NULL OR id % 11 = {rest}")
         number = self.numbers[name]
-        gone = [i for i, row in self.rows.items() if (i % 7 == rest and row.get(number) is None) or i % 11 == rest]
+        rows = self.rows.items()
+        gone = [i for i, row in rows if (i % 7 == rest and self.shown(row, number) is None) or i % 11 == rest]
         for each in gone:
             del self.rows[each]
 
@@ -227,7 +257,10 @@ class Model:
     def named(self, rows: dict[int, dict[int, Any]]) -> list[Row]:
         """The rows in the columns of now."""
         columns = [(name, self.numbers[name]) for name, _ in self.columns]
-        return [{name: row.get(number) for name, number in columns} for _, row in sorted(rows.items())]
+        return [{name: self.shown(row, number) for name, number in columns} for _, row in sorted(rows.items())]
+
+    def shown(self, row: dict[int, Any], number: int) -> Any:
+        return row[number] if number in row else self.initial.get(number)
 
     def check(self) -> None:
         """Every reader shows the model, now and at each time of the past."""

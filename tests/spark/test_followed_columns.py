@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +128,24 @@ def test_a_query_that_runs_goes_on_by_the_names_of_its_beginning(
     write(client, table, 5, w="e")
     with pytest.raises(IllegalState, match=f"column 'v' of table {table} "):
         shown()
+    reader.stop()
+
+
+def test_commits_of_before_a_column_have_what_it_came_with(cluster: LocalCluster, client: Client, table: str) -> None:
+    begun = client.snapshot().timestamp
+    write(client, table, 1, v=1, w="a")
+    client.alter_table(table, add="n int DEFAULT 5, t timestamp DEFAULT '2024-01-01 10:00:00Z', e string")
+    client.alter_table(table, defaults={"n": 6, "t": None})
+    client.write(pa.table({"id": [2], "v": pa.array([2], pa.int32()), "w": ["b"]}), table)
+    asked = parse({"cluster": cluster.addresses, "table": table, "startingTimestamp": str(begun)})
+    reader = StreamReader(
+        asked, StructType().add("id", "long").add("n", "integer").add("t", "timestamp"), lambda: client
+    )
+    start = reader.initialOffset()
+    parts = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    at = datetime(2024, 1, 1, 10, tzinfo=UTC)
+    assert rows == [{"id": 1, "n": 5, "t": at}, {"id": 2, "n": 6, "t": None}]
     reader.stop()
 
 

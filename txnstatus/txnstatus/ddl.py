@@ -71,6 +71,7 @@ _ESCAPED = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """What stands for something else in a string of Spark SQL."""
+_ZONE = re.compile(r"(Z|[+-]\d\d:\d\d)$")
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -121,6 +122,8 @@ class Declared(NamedTuple):
     type: str
     nullable: bool
     comment: str
+    default: str | None
+    """The text of a value; None: there is none."""
 
 
 def parse(text: str, *, data: bool = False) -> Type:
@@ -143,7 +146,8 @@ def parse_type(text: str) -> str:
 
 
 def parse_columns(text: str) -> Sequence[Declared]:
-    """Columns as in a CREATE TABLE of Spark: `name` type [NOT NULL] [COMMENT 'text'], with commas in between.
+    """Columns as in a CREATE TABLE of Spark: `name` type [NOT NULL] [DEFAULT literal] [COMMENT 'text'], with
+    commas in between.
 
     Raises InvalidArgument, naming the column.
     """
@@ -231,13 +235,37 @@ class _Tokens:
         nullable = not self.take("NOT")
         if not nullable and not self.take("NULL"):
             raise _Unreadable(f"expected NULL after NOT, not {self.next}")
+        default = self._literal(kind) if self.take("DEFAULT") and not self.take("NULL") else None
         comment = self._comment()
         if _is_word(self._tokens[self._at]):
             raise _Unreadable(
-                f"after its type NOT NULL and COMMENT 'text' are possible, not {self.next}",
+                f"after its type NOT NULL, DEFAULT and COMMENT 'text' are possible, in this order, not {self.next}",
                 "a primary key is given as primary_key=[...], partition columns as partition_by=[...]",
             )
-        return Declared(name, str(kind), nullable, comment)
+        return Declared(name, str(kind), nullable, comment, default)
+
+    def _literal(self, kind: Type) -> str:
+        """The text of a literal for a column of this type: one in quotes, a number, true or false."""
+        typed = any(self.take(word) for word in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"))
+        token = self._tokens[self._at]
+        if len(token) > 1 and token[0] in "'\"":
+            self._at += 1
+            text = _unescaped(token)
+            return with_zone(text) if typed and kind.name == "timestamp" else text
+        sign = "-" if self.take("-") else ""
+        word = self._tokens[self._at]
+        if typed or not (word[:1].isdecimal() or (not sign and word.lower() in ("true", "false"))):
+            raise _Unreadable(f"expected a literal after DEFAULT, not {self.next}", "DEFAULT 5, DEFAULT 'text'")
+        self._at += 1
+        rest = f".{self._digits()}" if self.take(".") else ""
+        return f"{sign}{word}{rest}"
+
+    def _digits(self) -> str:
+        word = self._tokens[self._at]
+        if not word[:1].isdecimal():
+            raise _Unreadable(f"expected digits, not {self.next}")
+        self._at += 1
+        return word
 
     def _comment(self) -> str:
         if not self.take("COMMENT"):
@@ -332,6 +360,11 @@ def _unescaped(token: str) -> str:
         return chr(code)
 
     return _ESCAPED.sub(meant, token[1:-1])
+
+
+def with_zone(text: str) -> str:
+    """A time that names no zone is in UTC."""
+    return text if _ZONE.search(text) else f"{text}+00:00"
 
 
 def _is_word(token: str) -> bool:

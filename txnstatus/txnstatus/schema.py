@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
+from txnstatus import defaults
 from txnstatus.ddl import MAX_DECIMAL_PRECISION, parse, parse_type
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import check_column_name, check_partition_column, fold
@@ -22,7 +24,7 @@ _NO_KEY_TYPES = ("float", "double", "array", "map", "struct")
 MAX_COLUMNS = 2_000
 MAX_COMMENT_CHARACTERS = 1_000
 MAX_SCHEMA_CHARACTERS = 128 << 10
-"""Characters of the names, types and comments of all columns."""
+"""Characters of the names, types, comments and defaults of all columns."""
 MAX_PARTITION_COLUMNS = 32
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 """Types of whole numbers, each with all values of those before it."""
@@ -32,6 +34,8 @@ FOR_NEWER = "renamed: a newer txnstatus reads it"
 """The type, on the wire, of a column that a program which knows of names in files alone would take for another one: it
 is none, and such a program says so when it is to read or write the table.
 """
+HAS_DEFAULT = "has a default: a newer txnstatus reads it"
+"""Likewise of one in which a program that knows of no defaults would read and write nulls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,15 @@ class Column:
     nullable: bool = True
     comment: str = ""
     added: bool = False
-    """Whether it came after the table: rows and files that do not have it have nulls there."""
+    """Whether it came after the table: rows and files that do not have it have `initial` there, or nulls."""
     stored: str = ""
     """The name in files, where that is another one: see `in_files`."""
     widened: bool = False
     """Whether its type had fewer values before: files and rows may have it by that one."""
+    default: str | None = None
+    """The text of its value in rows that are written without it: see defaults.checked. None: null."""
+    initial: str | None = None
+    """Likewise in rows and files from before it: what its default was as it was added."""
 
     @property
     def in_files(self) -> str:
@@ -100,6 +108,9 @@ class Schema:
                 raise InvalidArgument(f"column {column.name!r}: {said}")
             if column_type(column.name, column.type) != column.type:
                 raise InvalidArgument(f"column {column.name!r}: type {column.type!r} is not in its normal form")
+            for text in (column.default, column.initial):
+                if text is not None and defaults.checked(text, column.type, column.name) != text:
+                    raise InvalidArgument(f"column {column.name!r}: default {text!r} is not in its normal form")
             seen.add(fold(column.name))
         names = {column.name for column in self.columns}
         for role, chosen in (("partition", self.partition_by), ("primary key", self.primary_key)):
@@ -115,6 +126,8 @@ class Schema:
             if column.name in split_by and column.type.split("(")[0] not in _PARTITION_TYPES:
                 raise InvalidArgument(f"column {column.name!r} of type {column.type} cannot be a partition column")
         for column in self.columns:
+            if column.name in self.primary_key and column.default is not None:
+                raise InvalidArgument(f"column {column.name!r} is part of the primary key: it has no default")
             if column.name in self.primary_key and column.type.startswith(_NO_KEY_TYPES):
                 raise InvalidArgument(
                     f"primary key column {column.name!r} is {column.type}: rows cannot be known by such a key"
@@ -128,12 +141,15 @@ class Schema:
     def _check_size(self) -> None:
         if not self.columns:
             raise InvalidArgument("a table needs at least one column")
-        characters = sum(len(column.name) + len(column.type) + len(column.comment) for column in self.columns)
+        texts = chain.from_iterable(
+            (each.name, each.type, each.comment, each.default, each.initial) for each in self.columns
+        )
+        characters = sum(len(text) for text in texts if text)
         for count, what, most in (
             (len(self.columns), "columns", MAX_COLUMNS),
             (len(self.partition_by), "partition columns", MAX_PARTITION_COLUMNS),
             (len(self.retired), "columns that were dropped", MAX_RETIRED),
-            (characters, "characters in names, types and comments", MAX_SCHEMA_CHARACTERS),
+            (characters, "characters in names, types, comments and defaults", MAX_SCHEMA_CHARACTERS),
         ):
             if count > most:
                 raise InvalidArgument(f"a table with {count} {what}: {most} are possible")
@@ -147,6 +163,11 @@ class Schema:
     def is_renamed(self) -> bool:
         """Whether a column is called otherwise than in files."""
         return any(column.stored for column in self.columns)
+
+    @property
+    def fills(self) -> list[Column]:
+        """The columns that have values in files which do not have them."""
+        return [column for column in self.columns if column.initial is not None]
 
     @property
     def in_files(self) -> Schema:
@@ -191,15 +212,19 @@ class Schema:
 
 
 def _to_wire(column: Column) -> common.Column:
+    has_default = column.default is not None or column.initial is not None
+    why_newer = FOR_NEWER if column.stored else HAS_DEFAULT if has_default else ""
     return common.Column(
         name=column.in_files,
-        type=FOR_NEWER if column.stored else column.type,
+        type=why_newer or column.type,
         nullable=column.nullable,
         comment=column.comment,
         added=column.added,
         shown=column.name if column.stored else "",
         widened=column.widened,
-        told_type=column.type if column.stored else "",
+        told_type=column.type if why_newer else "",
+        default=column.default,
+        initial=column.initial,
     )
 
 
@@ -212,6 +237,8 @@ def _from_wire(wire: common.Column) -> Column:
         wire.added,
         wire.name if wire.shown else "",
         wire.widened,
+        wire.default if wire.HasField("default") else None,
+        wire.initial if wire.HasField("initial") else None,
     )
 
 

@@ -1,7 +1,8 @@
 """Changes of a table's columns: what may become of a schema.
 
 A column is known by its name in files, which it keeps whatever it is called, and which no other one gets, even when it
-is dropped. So what is added is in no file before, and is null there; and whoever renames one changes no file.
+is dropped. So what is added is in no file before, and is null there, or has the default that it is added with; and
+whoever renames one changes no file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from txnstatus import defaults
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold
 from txnstatus.proto import table_pb2 as pb
@@ -37,6 +39,11 @@ class ColumnChange:
     drop: bool = False
     widen: str = ""
     """The type from now on, which has all values that it has now; empty: as it is."""
+    default: str | None = None
+    """The text of its value in rows that are written without it from now on, and, of one that is added, in those of
+    before; None: as it is."""
+    drop_default: bool = False
+    """Whether it is null there from now on."""
 
     def to_wire(self) -> pb.ColumnChange:
         return pb.ColumnChange(
@@ -48,13 +55,17 @@ class ColumnChange:
             rename=self.rename,
             drop=self.drop,
             widen=self.widen,
+            default=self.default,
+            drop_default=self.drop_default,
         )
 
     @classmethod
     def from_wire(cls, wire: pb.ColumnChange) -> ColumnChange:
         comment = wire.comment if wire.HasField("comment") else None
         after = wire.after if wire.HasField("after") else None
-        return cls(wire.name, wire.type, comment, after, wire.takes_nulls, wire.rename, wire.drop, wire.widen)
+        default = wire.default if wire.HasField("default") else None
+        rest = wire.takes_nulls, wire.rename, wire.drop, wire.widen, default, wire.drop_default
+        return cls(wire.name, wire.type, comment, after, *rest)
 
 
 def changed(schema: Schema, changes: Iterable[ColumnChange], table: str) -> Schema:
@@ -70,7 +81,16 @@ def changed(schema: Schema, changes: Iterable[ColumnChange], table: str) -> Sche
 def _added(schema: Schema, change: ColumnChange, table: str) -> Schema:
     _require_free(schema, change.name, f"column {change.name!r} cannot be added to table {table}")
     kind, stored = column_type(change.name, change.type), _free_in_files(schema, change.name)
-    added = Column(change.name, kind, True, change.comment or "", True, stored if stored != change.name else "")
+    default = None if change.default is None else defaults.checked(change.default, kind, change.name)
+    added = Column(
+        change.name,
+        kind,
+        comment=change.comment or "",
+        added=True,
+        stored=stored if stored != change.name else "",
+        default=default,
+        initial=default,
+    )
     return _placed(schema, added, schema.columns, len(schema.columns), change, table)
 
 
@@ -105,6 +125,8 @@ def _altered(schema: Schema, change: ColumnChange, table: str) -> Schema:
             )
     new = replace(
         column,
+        default=_default_of(column, change, kind),
+        initial=_widened(column.initial, column, kind),
         name=name,
         type=kind,
         widened=column.widened or kind != column.type,
@@ -113,6 +135,21 @@ def _altered(schema: Schema, change: ColumnChange, table: str) -> Schema:
         comment=column.comment if change.comment is None else change.comment,
     )
     return _placed(schema, new, others, schema.columns.index(column), change, table)
+
+
+def _default_of(column: Column, change: ColumnChange, kind: str) -> str | None:
+    """The default of a column from now on, when it is of this type."""
+    if change.drop_default:
+        return None
+    if change.default is None:
+        return _widened(column.default, column, kind)
+    return defaults.checked(change.default, kind, column.name)
+
+
+def _widened(text: str | None, column: Column, kind: str) -> str | None:
+    if text is None or kind == column.type:
+        return text
+    return defaults.widened(text, column.type, kind, column.name)
 
 
 def _placed(

@@ -55,7 +55,7 @@ class Merge(Staying, Generic[Answer]):
         return self._when(Rows.MATCHED, Act.DELETE, condition)
 
     def when_not_matched_insert(self, values: Mapping[str, str], *, condition: str | None = None) -> Merge[Answer]:
-        """Inserts a row for a source row without a target row; columns that are not given are null."""
+        """Inserts a row for a source row without a target row; columns that are not given have their default."""
         return self._when(Rows.NOT_MATCHED, Act.INSERT, condition, values=values)
 
     def when_not_matched_insert_all(self, *, condition: str | None = None) -> Merge[Answer]:

@@ -15,7 +15,7 @@ from txnclient.change.names import Relation
 from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
 from txnclient.change.queries import Tables
 from txnclient.change.scan import PLACE
-from txnclient.change.sql import Expression, arrow_schema
+from txnclient.change.sql import Expression, arrow_schema, of_default
 from txnclient.change.statement import Statement, running
 from txnclient.formats import arrow, schemas
 from txnclient.formats.file_statistics import known_by, passing, python_of, rows_shown
@@ -158,7 +158,7 @@ class _Merge:
             if column.name in clause.values:
                 values[column.name] = sql.value(clause.values[column.name], column, visible)
             elif clause.act is Act.INSERT:
-                values[column.name] = sql.value("NULL", column, visible)
+                values[column.name] = sql.value(of_default(column), column, visible)
         return _When(clause, condition, values)
 
     # ---- which rows

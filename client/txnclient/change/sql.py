@@ -175,6 +175,14 @@ class Sql:
         return own_type(found)
 
 
+def of_default(column: Column) -> str:
+    """The expression for what a row has that is inserted without the column."""
+    if column.default is None:
+        return "NULL"
+    text = column.default.replace("\\", "\\\\").replace("'", "\\'")
+    return f"CAST('{text}' AS {column.type})"
+
+
 def parsed(text: str, said: str) -> Any:
     """The one expression of the text. Raises InvalidArgument."""
     from sqlglot.dialects import Dialect

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txnclient.calls.requests import build, checked_seconds
+from txnclient.client.defaults import with_default, with_defaults
 from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
 from txnclient.info import TableInfo, table_info
@@ -44,6 +45,7 @@ class Tables:
         if_not_exists: bool = False,
         properties: Mapping[str, PropertyValue] | None = None,
         placement: str | None = None,
+        defaults: Mapping[str, object] | None = None,
     ) -> TableInfo:
         """Creates a table. `schema`: a pyarrow Schema, a PySpark StructType, DDL text, or a name-to-type mapping.
 
@@ -53,11 +55,14 @@ class Tables:
         configured with.
 
         `if_not_exists`: a table of this name that is there already is answered as it is, if all that is asked for here
-        is so: its columns, their order, types, and which may be null, what it is partitioned by, its key, its way with
-        conflicts, and the location and the placement, where one is given. Of any number of programs that create it at
-        once one does.
+        is so: its columns, their order, types, defaults, and which may be null, what it is partitioned by, its key, its
+        way with conflicts, and the location and the placement, where one is given. Of any number of programs that
+        create it at once one does.
 
         `properties`: NO_AUTO_COMPACTION (true: on request only), compact_delta_num, compact_delta_pct: see alter_table.
+
+        `defaults`: column → its value in rows that are written without it, a Python value or its text: as DEFAULT in
+        DDL.
 
         `placement`: the group that it is to be in, such as "group-1", for good; by default where `place_database` has
         put its database's new tables, or else where the hash of its name says. A transaction all of whose tables are in
@@ -68,7 +73,7 @@ class Tables:
         placed in another group before, or is still read from there though it is dropped.
         """
         schemas.require_nothing_inside(schema)
-        columns = to_columns(schema)
+        columns = with_defaults(to_columns(schema), defaults or {})
         checked = Schema(columns, schemas.named(partition_by, columns), schemas.named(primary_key, columns))
         checked.check()
         if location:
@@ -108,15 +113,19 @@ class Tables:
         rename: Mapping[str, str] | None = None,
         drop: Sequence[str] = (),
         widen: Mapping[str, str] | None = None,
+        defaults: Mapping[str, object] | None = None,
     ) -> TableInfo:
         """Changes a table's columns, and what it has for itself, all of it or nothing; returns the table as it is then.
 
         `add`: columns, as a schema of `create_table`, that come last. They take nulls, and are null in the rows that
-        there are; data that does not have them goes on to be written, with nulls there. `comments`: column → comment.
+        there are, or have the default that they are added with; data that does not have them goes on to be written,
+        with that there. `comments`: column → comment.
         `move`: column → the column that it comes after, or None for the first one. `drop_not_null`: columns that take
         nulls from now on. `rename`: column → what it is called from now on. `drop`: columns that are there no more; a
         later one of the same name is another one. `widen`: column → its type from now on, which has room for all values
         of the one that it has: a wider whole number, double for float, a decimal with more digits before the point.
+        `defaults`: column → its value in rows that are written without it from now on, a Python value or its text, or
+        None for null; rows that there are stay as they are, but for the columns of `add`.
         Columns are dropped, renamed and widened first, then changed in this order, at one timestamp, in no transaction:
         readers below it, as transactions and snapshots that are open, see the columns of before. Nothing is rewritten,
         and nobody waits. A write that was begun before, and has columns that were dropped, is refused as it is added.
@@ -131,10 +140,11 @@ class Tables:
             *(ColumnChange(column, drop=True) for column in schemas.listed(drop)),
             *(ColumnChange(column, rename=new) for column, new in (rename or {}).items()),
             *(ColumnChange(column, widen=kind) for column, kind in (widen or {}).items()),
-            *_added({} if add is None else add),
+            *(added := _added({} if add is None else add, defaults or {})),
             *(ColumnChange(column, comment=text) for column, text in (comments or {}).items()),
             *(ColumnChange(column, after=before or FIRST) for column, before in (move or {}).items()),
             *(ColumnChange(column, takes_nulls=True) for column in schemas.listed(drop_not_null)),
+            *(with_default(*each) for each in (defaults or {}).items() if each[0] not in {one.name for one in added}),
         ]
         return self.change_columns(name, changes, properties or {})
 
@@ -189,17 +199,19 @@ class Tables:
         return found
 
 
-def _added(schema: Any) -> list[ColumnChange]:
+def _added(schema: Any, defaults: Mapping[str, object]) -> list[ColumnChange]:
     """Raises InvalidArgument, naming the column."""
     schemas.require_nothing_inside(schema)
     columns = to_columns(schema)
+    names = {column.name for column in columns}
     for column in columns:
         if not column.nullable:
             raise InvalidArgument(
                 f"column {column.name!r} cannot be added with NOT NULL: the rows that there are have nulls in it",
                 hint="add it without NOT NULL",
             )
-    return [ColumnChange(column.name, column.type, column.comment) for column in columns]
+    columns = with_defaults(columns, {name: value for name, value in defaults.items() if name in names})
+    return [ColumnChange(column.name, column.type, column.comment, default=column.default) for column in columns]
 
 
 def _to_wire(properties: Mapping[str, PropertyValue]) -> list[common.TableProperty]:

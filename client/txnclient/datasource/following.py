@@ -92,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if above == NO_TIMESTAMP:
             snapshot = self._hold(last)
             return [
-                Part(each, self._called(table, each.schema), self._constants(table, last))
+                Part(each, self._called(table, each.schema), self._constants(table, last, each.schema))
                 for table in self._asked.tables
                 for each in parts.split(snapshot.table_files(table))
             ]
@@ -106,7 +106,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 new = held.later(at)
                 changes = new.changes_since(old, table)
                 only = "" if self._asked.changes else table
-                found.append(Part(changes, self._called(table, changes.schema), self._constants(table, at), only))
+                constants = self._constants(table, at, changes.schema)
+                found.append(Part(changes, self._called(table, changes.schema), constants, only))
                 old = new
         return sorted(found, key=lambda part: int(part.constants[COMMIT_TIMESTAMP]))
 
@@ -128,8 +129,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Raises as `Shown` does."""
         return self._shown[table].called_in(schema)
 
-    def _constants(self, table: str, at: Timestamp) -> dict[str, Any]:
-        return {COMMIT_TIMESTAMP: at, TABLE: table}
+    def _constants(self, table: str, at: Timestamp, schema: Schema) -> dict[str, Any]:
+        return {**self._shown[table].absent_in(schema), COMMIT_TIMESTAMP: at, TABLE: table}
 
     def _commits(self, above: Timestamp, until: Timestamp) -> list[tuple[Timestamp, str]]:
         """The commits in between that are known to be on the tables."""

@@ -90,6 +90,6 @@ def read(part: Part, schema: StructType) -> Iterator[pa.RecordBatch]:
         elif wanted.name == CHANGE_KIND:
             column = pa.repeat(pa.scalar(INSERT, wanted.type), rows.num_rows)
         else:
-            column = pa.nulls(rows.num_rows, wanted.type)  # it was added since
+            column = pa.nulls(rows.num_rows, wanted.type)  # it was added since, with no default
         columns.append(column)
     return iter(pa.table(columns, schema=target).to_batches(MAX_BATCH_ROWS))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql.types import StructType
 
 from txnclient.formats import schemas
 from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.lake import absent
+from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.names import fold
 from txnstatus.schema import Column, Schema, is_narrower
 
@@ -50,7 +53,7 @@ class Shown:
 
     def called_in(self, schema: Schema) -> dict[str, str]:
         """What the read calls a column → what rows of this schema, of whatever time, call it; without those that the
-        table did not have yet: they are null there.
+        table did not have yet: see `absent_in`.
 
         Raises IllegalState for a column that was dropped by then, or has more values than the read has room for.
         """
@@ -71,3 +74,13 @@ class Shown:
                 )
             found[name] = column.name
         return found
+
+    def absent_in(self, schema: Schema) -> dict[str, Any]:
+        """What the read calls a column that rows of this schema, of a time before it, have not → its value there, where
+        that is no null.
+        """
+        there = {column.in_files for column in schema.columns}
+        filled = {name: begun for name, begun in self.columns.items() if begun.initial is not None}
+        later = {name: begun for name, begun in filled.items() if begun.in_files not in there}
+        fields = to_arrow(Schema(tuple(later.values())))
+        return {name: absent.column(field, 1)[0].as_py() for name, field in zip(later, fields, strict=True)}

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from txnclient.change.casts import NULL, STRING, Term, cast, stored
 from txnclient.change.merge import Merge
-from txnclient.change.sql import own_type
+from txnclient.change.sql import of_default, own_type, parsed
 from txnclient.ducksql.arguments import literal
 from txnclient.ducksql.queries import Query, answered, understood
 from txnclient.ducksql.reading import Reading
@@ -38,7 +38,7 @@ def update(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffe
     require_only(tree, "UPDATE", "this", "expressions", "where")
     name, aliases = _target(tree.this, reading)
     where = tree.args.get("where")
-    values = _assigned(tree.expressions, aliases)
+    values = _assigned(tree.expressions, aliases, txn.handle.session.table(name).schema)
     return txn.update_where(name, values, text_of(where.this, aliases) if where else "true")
 
 
@@ -56,16 +56,28 @@ def _target(table: exp.Expression, reading: Reading) -> tuple[str, dict[str, str
     return name, {fold(table.alias): name.partition(".")[2]} if table.alias else {}
 
 
-def _assigned(assignments: list[Any], qualifiers: dict[str, str]) -> dict[str, str]:
+def _assigned(assignments: list[Any], qualifiers: dict[str, str], schema: Schema) -> dict[str, str]:
     """Column → its new value. Raises InvalidArgument."""
-    values = dict[str, str]()
+    values, by_name = dict[str, str](), {fold(each.name): each for each in schema.columns}
     for each in assignments:
         if not isinstance(each, exp.EQ) or not isinstance(each.this, exp.Column):
             raise InvalidArgument(f"SET {shown(each)}: expected column = value")
         if each.this.name in values:
             raise InvalidArgument(f"column {each.this.name!r} is set twice")
-        values[each.this.name] = text_of(each.expression, qualifiers)
+        column = by_name.get(fold(each.this.name))
+        if column is not None and _is_default(each.expression):
+            values[each.this.name] = of_default(column)
+        else:
+            values[each.this.name] = text_of(each.expression, qualifiers)
     return values
+
+
+def _is_default(value: Any) -> bool:
+    """Whether it is the word DEFAULT."""
+    match value:
+        case exp.Var(this=str(word)) | exp.Column(this=exp.Identifier(this=str(word), args={"quoted": False})):
+            return word.upper() == "DEFAULT"
+    return False
 
 
 # ---- MERGE
@@ -80,13 +92,13 @@ def merge(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffec
         raise InvalidArgument(f"the source of {shown(tree)} has no name of its own: USING ... AS s")
     qualifiers = {target: "target", source: "source"}
     rows = answered(exp.select("*").from_(using.copy()), reading)
-    builder = txn.merge(name, rows, text_of(tree.args["on"], qualifiers))
+    builder, schema = txn.merge(name, rows, text_of(tree.args["on"], qualifiers)), txn.handle.session.table(name).schema
     for when in tree.args["whens"].expressions:
-        builder = _clause(builder, when, qualifiers)
+        builder = _clause(builder, when, qualifiers, schema)
     return builder.execute()
 
 
-def _clause(builder: Merge[RowsAffected], when: Any, qualifiers: dict[str, str]) -> Merge[RowsAffected]:
+def _clause(builder: Merge[RowsAffected], when: Any, qualifiers: dict[str, str], schema: Schema) -> Merge[RowsAffected]:
     condition = when.args.get("condition")
     said = None if condition is None else text_of(condition, qualifiers)
     then, matched, by_source = when.args["then"], when.args.get("matched"), when.args.get("source")
@@ -98,16 +110,18 @@ def _clause(builder: Merge[RowsAffected], when: Any, qualifiers: dict[str, str])
         case exp.Update(args={"expressions": [exp.Star()]}) if matched:
             return builder.when_matched_update_all(condition=said)
         case exp.Update() if by_source:
-            return builder.when_not_matched_by_source_update(_assigned(then.expressions, qualifiers), condition=said)
+            values = _assigned(then.expressions, qualifiers, schema)
+            return builder.when_not_matched_by_source_update(values, condition=said)
         case exp.Update() if matched:
-            return builder.when_matched_update(_assigned(then.expressions, qualifiers), condition=said)
+            return builder.when_matched_update(_assigned(then.expressions, qualifiers, schema), condition=said)
         case exp.Insert(this=exp.Star()) if not matched and not by_source:
             return builder.when_not_matched_insert_all(condition=said)
-        case exp.Insert(this=exp.Tuple() as columns, args={"expression": exp.Tuple() as values}) if not by_source:
-            names, texts = [each.name for each in columns.expressions], values.expressions
+        case exp.Insert(this=exp.Tuple() as columns, args={"expression": exp.Tuple() as row}) if not by_source:
+            names, texts = [each.name for each in columns.expressions], row.expressions
             if len(names) != len(texts) or len(set(map(fold, names))) != len(names):
                 raise InvalidArgument(f"{len(names)} columns and {len(texts)} values: {shown(when)}")
-            given = {column: text_of(each, qualifiers) for column, each in zip(names, texts, strict=True)}
+            said_of = {name: each for name, each in zip(names, texts, strict=True) if not _is_default(each)}
+            given = {column: text_of(each, qualifiers) for column, each in said_of.items()}
             return builder.when_not_matched_insert(given, condition=said)
     raise InvalidArgument(f"{shown(when)}: no such clause of a MERGE is known")
 
@@ -125,7 +139,7 @@ def insert(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffe
     name = table_name(into, reading.resolve)
     schema = txn.handle.session.table(name).schema
     partition = _partition(into, schema, reading)
-    with understood(tree.expression, reading) as query:
+    with understood(_with_defaults(tree.expression, given, schema, partition), reading) as query:
         names = list(query.names) if tree.args.get("by_name") else given
         if tree.args.get(EVOLVES):
             names = names or _in_order(query, schema, partition)
@@ -136,6 +150,23 @@ def insert(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffe
     text = {column: str(value) for column, value in partition.items()}
     txn.write(rows, name, "overwrite" if tree.args.get("overwrite") else "append", partition=text or None)
     return RowsAffected(inserted=rows.num_rows)
+
+
+def _with_defaults(
+    query: exp.Expression, given: Sequence[str] | None, schema: Schema, partition: Mapping[str, Any]
+) -> exp.Expression:
+    """VALUES with the columns' defaults where they say DEFAULT."""
+    if not isinstance(query, exp.Values) or not any(map(_is_default, query.find_all(exp.Var, exp.Column))):
+        return query
+    by_name = {fold(each.name): each for each in schema.columns}
+    names = given or [each.name for each in schema.columns if each.name not in partition]
+    columns = [by_name.get(fold(name)) for name in names]
+    found = query.copy()
+    for row in found.expressions:
+        for value, column in zip(list(row.expressions), columns, strict=False):
+            if column is not None and _is_default(value):
+                value.replace(parsed(of_default(column), column.name))
+    return found
 
 
 def _in_order(query: Query, schema: Schema, partition: Mapping[str, Any]) -> list[str]:
@@ -177,7 +208,9 @@ def fitted(
     casts = [
         _constant(given[column.name], column)
         if column.name in given
-        else stored(values.get(column.name, Term("NULL", NULL)), parse(column.type), column.name, column.name).sql
+        else _constant(column.default, column)
+        if column.name not in values
+        else stored(values[column.name], parse(column.type), column.name, column.name).sql
         for column in schema.columns
     ]
     rows = query.run(f"SELECT {', '.join(casts)} FROM ({query.sql}) AS q({', '.join(own)})")

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from txnclient.ducksql.trees import require_only, shown
 from txnclient.formats import schemas
+from txnstatus.ddl import with_zone
 from txnstatus.errors import InvalidArgument
 from txnstatus.schema import column_type
 from txnstatus.schema_changes import FIRST, ColumnChange
@@ -41,16 +42,19 @@ def declared(column: object) -> str:
     if not isinstance(column, exp.ColumnDef) or column.kind is None:
         said = shown(column) if isinstance(column, exp.Expression) else repr(column)
         raise InvalidArgument(f"{said}: expected a column and its type; a key is a property, primary_key = 'a'")
-    said = ""
+    required = default = comment = ""
     for each in column.args.get("constraints", ()):
         if isinstance(each.kind, exp.NotNullColumnConstraint) and not each.kind.args.get("allow_null"):
-            said += " NOT NULL"
+            required = " NOT NULL"
         elif isinstance(each.kind, exp.CommentColumnConstraint):
-            said += f" COMMENT {each.kind.this.sql('databricks')}"
+            comment = f" COMMENT {each.kind.this.sql('databricks')}"
+        elif isinstance(each.kind, exp.DefaultColumnConstraint):
+            text = _default(each.kind.this, column)
+            default = "" if text is None else f" DEFAULT {exp.Literal.string(text).sql('databricks')}"
         else:
-            raise InvalidArgument(f"{shown(column)}: a column has a type, NOT NULL and a COMMENT, and nothing else")
+            raise InvalidArgument(f"{shown(column)}: a column has a type, NOT NULL, DEFAULT and COMMENT, nothing else")
     name = exp.to_identifier(column.name, quoted=True).sql("databricks")
-    return f"{name} {column.kind.sql('databricks')}{said}"
+    return f"{name} {column.kind.sql('databricks')}{required}{default}{comment}"
 
 
 def _added(column: exp.ColumnDef, tree: exp.Expression) -> ColumnChange:
@@ -62,19 +66,44 @@ def _added(column: exp.ColumnDef, tree: exp.Expression) -> ColumnChange:
     after = None
     if (position := column.args.get("position")) is not None:
         after = FIRST if position.args["position"] == "FIRST" else _column(position.this, tree)
-    return ColumnChange(found.name, found.type, found.comment, after)
+    return ColumnChange(found.name, found.type, found.comment, after, default=found.default)
 
 
 def _altered(action: exp.AlterColumn, tree: exp.Expression) -> ColumnChange:
-    require_only(action, "ALTER COLUMN", "this", "comment", "drop", "allow_null", "dtype")
+    require_only(action, "ALTER COLUMN", "this", "comment", "drop", "allow_null", "dtype", "default")
     name, comment = _column(action.this, tree), action.args.get("comment")
     if comment is not None:
         return ColumnChange(name, comment=comment.name)
     if action.args.get("drop") and action.args.get("allow_null"):
         return ColumnChange(name, takes_nulls=True)
+    if action.args.get("drop"):
+        return ColumnChange(name, drop_default=True)
+    if (default := action.args.get("default")) is not None:
+        text = _default(default, tree)
+        return ColumnChange(name, default=text, drop_default=text is None)
     if (kind := action.args.get("dtype")) is not None:
         return ColumnChange(name, widen=column_type(name, kind.sql("databricks")))
-    raise InvalidArgument(f"{shown(tree)}: a column gets a COMMENT, a wider TYPE, or DROP NOT NULL, without Spark")
+    raise InvalidArgument(
+        f"{shown(tree)}: a column gets a COMMENT, a wider TYPE, a DEFAULT, or DROP NOT NULL, without Spark"
+    )
+
+
+def _default(value: exp.Expression, tree: exp.Expression) -> str | None:
+    """The text of a literal; of a time with its zone. None: NULL. Raises InvalidArgument."""
+    match value:
+        case exp.Null():
+            return None
+        case exp.Literal():
+            return value.name
+        case exp.Neg(this=exp.Literal(is_string=False)):
+            return f"-{value.name}"
+        case exp.Boolean():
+            return str(value.this)
+        case exp.Cast(this=exp.Literal(is_string=True)) if value.to.is_type("timestamptz"):
+            return with_zone(value.name)
+        case exp.Cast(this=exp.Literal()):
+            return value.name
+    raise InvalidArgument(f"{shown(tree)}: a default is a literal, not {shown(value)}")
 
 
 def _column(node: exp.Expression, tree: exp.Expression) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from txnstatus.ddl import VOID, Type, parse
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake import absent
 from txnstatus.names import fold
 from txnstatus.partitions import FIRST_DAY, LAST_DAY
 from txnstatus.schema import Column, Schema
@@ -41,8 +42,8 @@ def widens(found: Type, wanted: Type) -> bool:
 
 
 def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column | None]:
-    """For each column of the schema, in its order, the one of the data that is meant; None: nulls are, since the column
-    was added to the table, and the data has none.
+    """For each column of the schema, in its order, the one of the data that is meant; None: the data has none, and the
+    column has its default, or was added to the table, and is null.
 
     Raises InvalidArgument, naming the column: for one that is missing, unknown, there twice, or of a type whose values
     may not fit.
@@ -58,7 +59,7 @@ def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column 
     chosen = list[Column | None]()
     for column in schema.columns:
         meant = by_name.pop(fold(column.name), None)
-        if meant is None and column.added:
+        if meant is None and (column.added or column.default is not None):
             chosen.append(None)
             continue
         if meant is None:
@@ -99,13 +100,22 @@ def fitted(rows: pa.Table, schema: Schema, target: pa.Schema, table: str) -> pa.
 
     meant = matched(schema, schemas.to_columns(rows.schema), table)
     columns = [
-        pa.nulls(rows.num_rows, field.type) if source is None else cast(rows[source.name], field, table)
-        for source, field in zip(meant, target, strict=True)
+        _left_out(column, field, rows.num_rows) if source is None else cast(rows[source.name], field, table)
+        for source, column, field in zip(meant, schema.columns, target, strict=True)
     ]
     found = pa.Table.from_arrays(columns, schema=target)
     for name in days_to_split_by(schema):
         _check_days(found[name], name, table)
     return found
+
+
+def _left_out(column: Column, field: pa.Field, count: int) -> pa.Array:
+    """The values of a column that the data has not."""
+    import pyarrow as pa
+
+    if column.default is None:
+        return pa.nulls(count, field.type)
+    return pa.repeat(absent.scalar(column.default, field.type), count)
 
 
 def days_to_split_by(schema: Schema) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from txnstatus.ddl import VOID, parse_columns, struct_text
+from txnstatus import defaults
+from txnstatus.ddl import VOID, Declared, parse_columns, struct_text
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold, quoted
 from txnstatus.schema import Column, Schema, column_type
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def to_columns(schema: Any) -> tuple[Column, ...]:
-    """From a pyarrow Schema, a PySpark StructType, DDL text (`a bigint NOT NULL, b string`), or name-to-type pairs.
+    """From a pyarrow Schema, a PySpark StructType, DDL text (`a bigint NOT NULL, b int DEFAULT 5`), or a mapping.
 
     Raises InvalidArgument, naming the column.
     """
     kind = type(schema).__module__.split(".", 1)[0]
     if isinstance(schema, str):
-        return tuple(Column(*declared) for declared in parse_columns(schema))
+        return tuple(map(_declared, parse_columns(schema)))
     if kind == "pyarrow":
         return tuple(
             Column(field.name, _from_arrow(field.name, field.type), field.nullable, _arrow_comment(field))
@@ -39,6 +40,11 @@ def to_columns(schema: Any) -> tuple[Column, ...]:
     raise InvalidArgument(
         f"a schema is a pyarrow Schema, a PySpark StructType, DDL text or a mapping, not {type(schema).__name__}"
     )
+
+
+def _declared(column: Declared) -> Column:
+    text = None if column.default is None else defaults.checked(column.default, column.type, column.name)
+    return Column(column.name, column.type, column.nullable, column.comment, default=text)
 
 
 def require_nothing_inside(schema: Any) -> None:

@@ -15,7 +15,8 @@ from txnclient.snapshot import Snapshot
 from txnclient.write.deletes import described, parts_of
 from txnclient.write.files import FileWrites, Opened
 from txnclient.write.locks import Locks
-from txnstatus.lake import dead_rows, parallel
+from txnstatus.lake import absent, dead_rows, parallel
+from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.rows import encode_keys
 from txnstatus.lake.storage import duplicate, partition_directory
@@ -136,10 +137,15 @@ def by_key(table: str, old: Snapshot, new: Snapshot, schema: Schema) -> RowsBack
 
 
 def _called_now(rows: pa.Table, then: Schema, now: Schema) -> pa.Table:
-    """The rows in the columns of then that are still there, as these are called now."""
-    names = now.names_of_now
-    kept = [column for column in then.columns if column.in_files in names]
-    return rows.select([column.name for column in kept]).rename_columns([names[column.in_files] for column in kept])
+    """The rows in the columns of now: what was dropped is gone, and what came since is as in all rows of before."""
+    import pyarrow as pa
+
+    called = {column.in_files: column.name for column in then.columns}
+    columns = [
+        rows[called[column.in_files]] if column.in_files in called else absent.column(field, rows.num_rows)
+        for column, field in zip(now.columns, to_arrow(now), strict=True)
+    ]
+    return pa.Table.from_arrays(columns, names=[column.name for column in now.columns])
 
 
 def changed_since(table: str, found: RowsBack, old: Snapshot, new: Snapshot, schema: Schema) -> pa.Table:

@@ -12,7 +12,7 @@ from txnclient.formats import file_statistics, schemas
 from txnclient.incoming.source import Source, SourceFile
 from txnstatus import partitions
 from txnstatus.errors import AlreadyExists, InvalidArgument
-from txnstatus.lake import bare_files, data_files, locations, parallel
+from txnstatus.lake import absent, data_files, locations, parallel
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.locations import Location
 from txnstatus.lake.manifest import ColumnRange, DataFile
@@ -121,7 +121,7 @@ def _values(file: SourceFile, schema: Schema) -> dict[str, Any]:
         if text is None and not field.nullable:
             raise InvalidArgument(f"column {name!r} is NOT NULL, and the file's place tells a null")
         try:
-            found[name] = None if text is None else bare_files.scalar(text, field.type).as_py()
+            found[name] = None if text is None else absent.scalar(text, field.type).as_py()
         except pa.ArrowException as error:
             raise InvalidArgument(f"its place tells {text!r} of column {name!r}: {error}") from error
         if partitions.SHORTENED in partitions.value_name(found[name]):

@@ -46,6 +46,11 @@ def publish(session: Session, table: str, to: str, places: Collection[str]) -> I
                 f"files of {table} do not have the columns that it is partitioned by",
                 hint="client.optimize writes them anew, with all columns",
             )
+        if filled := found.schema.fills:
+            raise IllegalState(
+                f"files of {table} do not have its column {filled[0].name!r}, which is no null there",
+                hint="a new table with these columns can be shown: CREATE TABLE ... AS SELECT",
+            )
         try:
             done = iceberg.write(found, whose, now.timestamp, directory)
         except FileExistsError as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions
 
 from txnclient.change.plan import Act, Clause, Looked, MergePlan, Rows, RowsChanged
+from txnclient.change.sql import of_default
 from txnclient.formats.file_statistics import python_of, rows_shown, text_of_bound
 from txnclient.read.table_files import TableFiles
 from txnclient.spark import merging_here, reader
@@ -168,7 +169,7 @@ class _Merge:
     def _text(self, clause: Clause, column: TableColumn, source: DataFrame) -> str | None:
         """What the clause says of a column; None: it stays as it is."""
         if clause.values is not None:
-            return clause.values.get(column.name, "NULL" if clause.act is Act.INSERT else None)
+            return clause.values.get(column.name, of_default(column) if clause.act is Act.INSERT else None)
         named = {fold(name): name for name in source.columns}
         if fold(column.name) not in named:
             raise InvalidArgument(

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.sql import functions
@@ -19,10 +19,11 @@ from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.file_lists import by_bareness
 from txnstatus.lake.manifest import DataFile
 from txnstatus.names import quoted
-from txnstatus.schema import Schema
+from txnstatus.schema import Column, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _lock = threading.Lock()
@@ -89,7 +90,8 @@ def _rows(spark: SparkSession, files: Sequence[DataFile], schema: Schema, *, pla
 def _together(parts: Sequence[DataFrame], schema: Schema, *more: str) -> DataFrame:
     """The rows of all parts, in the table's columns, as they are called now, and `more`."""
     names = [*((column.in_files, column.name) for column in schema.columns), *zip(more, more, strict=True)]
-    columns = [functions.col(quoted(in_files)).alias(name) for in_files, name in names]
+    bare: dict[str, Any] = {} if not schema.fills else {"metadata": {}}
+    columns = [functions.col(quoted(in_files)).alias(name, **bare) for in_files, name in names]
     chosen = [part.select(*columns) for part in parts]
     return functools.reduce(lambda one, other: one.unionAll(other), chosen)
 
@@ -97,11 +99,29 @@ def _together(parts: Sequence[DataFrame], schema: Schema, *more: str) -> DataFra
 def _scan(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
     """A bare scan, of which Spark knows file and number of each row."""
     data_files.check(files)
-    reader = spark.read.schema(schemas.ddl(schema.in_files)).options(**AS_IT_IS, **data_files.VERIFY)
+    reader = spark.read.schema(_columns(spark, schema.in_files)).options(**AS_IT_IS, **data_files.VERIFY)
     if (found := listed.scan(spark, reader, files)) is not None:
         return found
     with _listing_on_the_driver(spark):
         return reader.parquet(*(hadoop_path(file.path) for file in files))
+
+
+def _columns(spark: SparkSession, schema: Schema) -> str | StructType:
+    """The columns of a scan. Of those that are no nulls where files do not have them Spark is told as of its own."""
+    text = schemas.ddl(schema)
+    if not schema.fills:
+        return text
+    found, initial = spark.createDataFrame([], text).schema, {column.name: column for column in schema.fills}
+    for field in found:
+        if field.name in initial:
+            field.metadata["EXISTS_DEFAULT"] = _literal(initial[field.name])
+    return found
+
+
+def _literal(column: Column) -> str:
+    """The value of a column in files that do not have it, as SQL, whatever the session takes for the end of a text."""
+    text = f"CAST(X'{(column.initial or '').encode().hex()}' AS STRING)"
+    return text if column.type == "string" else f"CAST({text} AS {column.type})"
 
 
 def hadoop_path(uri: str) -> str:

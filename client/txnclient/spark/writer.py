@@ -84,7 +84,7 @@ def _cast(name: str, column: TableColumn) -> Column:
 def _fitted(meant: TableColumn | None, column: TableColumn, data: DataFrame, schema: Schema) -> Column:
     """What goes into a column. `meant`: the one of the data; None: there is none."""
     if meant is None:
-        return functions.lit(None).cast(column.type)
+        return _near(functions.lit(column.default).cast(column.type), column, schema)
     return _near(_filled(_doubted(_cast(meant.name, column), data.schema[meant.name]), column), column, schema)
 
 

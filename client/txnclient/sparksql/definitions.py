@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txnclient.client.client import Client
+from txnclient.client.defaults import with_defaults
 from txnclient.client.making import unmake
 from txnclient.formats import schemas
 from txnclient.info import TableInfo
@@ -26,7 +27,7 @@ _OWN = ("owner", "is_managed_location", "provider")
 _NOT_THERE = {"comment": "COMMENT of a table", "collation": "DEFAULT COLLATION", "external": "EXTERNAL"}
 _NO_KINDS = {"option.": "OPTIONS", "hive.": "STORED AS and ROW FORMAT, for which there is USING parquet"}
 """What the names of such properties begin with."""
-_CHANGES = ("comment", "after", "takes_nulls", "rename", "drop")
+_CHANGES = ("comment", "after", "takes_nulls", "rename", "drop", "default", "drop_default")
 """What is told of a column that is changed, by the names that the service has for it."""
 _FIXED = ("primary_key", "conflicts", "location")
 """Properties that a table has from the beginning to the end."""
@@ -41,6 +42,8 @@ def columns_told(columns: Iterable[Column]) -> list[Request]:
             "type": each.type,
             "nullable": each.nullable,
             "comment": each.comment,
+            "default": each.default,
+            "initial": each.initial,
         }
         for each in columns
     ]
@@ -74,19 +77,25 @@ class Definitions:
             primary_key=asked.primary_key,
             location=asked.location,
             properties=asked.properties,
+            defaults=request.get("defaults"),
             **options,
         )
 
     def replace(self, request: Request) -> None:
         """Looks whether a table can become what the statement describes by other rows alone.
 
-        Raises NotFound; InvalidArgument, naming what differs. Columns that may not be null stay so, and properties that
-        the statement does not name stay as they are, the primary key among them.
+        Raises NotFound; InvalidArgument, naming what differs. Columns that may not be null stay so, and defaults and
+        properties that the statement does not name stay as they are, the primary key among them.
         """
         there, asked = self._client.table(request["table"]), _asked(request)
         columns = schemas.to_columns(asked.schema)
         strict = {column.name for column in there.schema.columns if not column.nullable}
-        columns = tuple(replace(each, nullable=each.nullable and each.name not in strict) for each in columns)
+        known = {column.name: column.default for column in there.schema.columns}
+        columns = tuple(
+            replace(each, nullable=each.nullable and each.name not in strict, default=known.get(each.name))
+            for each in columns
+        )
+        columns = with_defaults(columns, request.get("defaults", {}))
         primary_key = schemas.named(asked.primary_key, columns) or there.schema.primary_key
         wanted = Schema(columns, schemas.named(asked.partition_by, columns), primary_key)
         try:

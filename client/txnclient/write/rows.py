@@ -12,6 +12,7 @@ from txnclient.handle import Handle
 from txnclient.outcome import RowsWritten
 from txnclient.write.locks import Locks, WriteLocks
 from txnstatus.errors import InvalidArgument, RowsRefused
+from txnstatus.lake import absent
 from txnstatus.lake import rows as row_format
 from txnstatus.names import fold
 from txnstatus.partitions import WHOLE_TABLE
@@ -118,7 +119,7 @@ class RowWrites:
         known |= {name: rows[name] for name in rows.column_names}
         # A column that was added since is in neither.
         columns = [
-            known[name] if name in known else pa.nulls(rows.num_rows, whole.field(name).type) for name in whole.names
+            known[name] if name in known else absent.column(whole.field(name), rows.num_rows) for name in whole.names
         ]
         absent = pc.indices_nonzero(at.is_null()).to_pylist()
         return pa.Table.from_arrays(columns, schema=whole).combine_chunks(), numbers.to_pylist(), absent

@@ -82,6 +82,10 @@ def columns(
     move: Annotated[
         list[str] | None, typer.Option(help="COLUMN=THE ONE BEFORE IT, or COLUMN= for the first one; repeatable.")
     ] = None,
+    default: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=VALUE in rows to come that are written without it; repeatable.")
+    ] = None,
+    drop_default: Annotated[list[str] | None, typer.Option(help="A column that is null there; repeatable.")] = None,
     drop_not_null: Annotated[list[str] | None, typer.Option(help="A column that may be null; may be repeated.")] = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = 10.0,
@@ -98,6 +102,10 @@ def columns(
         "comments": _pairs("--comment", comment, "COLUMN=TEXT", may_be_empty=True),
         "move": _pairs("--move", move, "COLUMN=COLUMN", may_be_empty=True),
         "drop_not_null": drop_not_null or (),
+        "defaults": {
+            **_pairs("--default", default, "COLUMN=VALUE", may_be_empty=True),
+            **dict.fromkeys(drop_default or ()),
+        },
     }
     if not any(wanted.values()):
         raise typer.BadParameter("say what is to become of columns", param_hint="--add, --rename, --drop and others")

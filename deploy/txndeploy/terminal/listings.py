@@ -258,6 +258,7 @@ def columns(info: TableInfo) -> Listing:
         Field("type", "type"),
         Field("nullable", "nullable"),
         Field("roles", "role"),
+        Field("default", "default"),
         Field("comment", "comment"),
     )
     chosen = {"partition": info.schema.partition_by, "key": info.schema.primary_key}
@@ -267,6 +268,7 @@ def columns(info: TableInfo) -> Listing:
             "type": column.type,
             "nullable": column.nullable,
             "roles": [role for role, names in chosen.items() if column.name in names],
+            "default": column.default,
             "comment": column.comment,
         }
         for column in info.schema.columns

@@ -25,6 +25,7 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.versions.deletes import own_deletes, visible_deletes
 from txnparticipant.versions.mvcc import commit_times, visible, visible_ids, with_own
 from txnstatus.errors import DataDamaged, InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
+from txnstatus.lake import absent
 from txnstatus.lake import rows as row_format
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import table_pb2 as pb
@@ -241,7 +242,7 @@ def _with_added(rows: pa.Table, table: TableState, expected: pa.Schema) -> pa.Ta
     if rows.column_names == expected.names and not before:
         return rows
     columns = [
-        pa.nulls(rows.num_rows, each.type)
+        absent.column(each, rows.num_rows)
         if each.name not in names
         else _widened(rows[each.name], each.type)
         if each.name in before

@@ -250,7 +250,9 @@ def _may_be_dropped(table: TableState) -> bool:
 def _checked_schema(request: pb.CreateTableRequest) -> Schema:
     """Raises InvalidArgument."""
     schema = Schema.from_wire(request.schema)
-    schema = replace(schema, columns=tuple(replace(each, stored="") for each in schema.columns), retired=(), version=0)
+    schema = replace(
+        schema, columns=tuple(replace(each, stored="", initial=None) for each in schema.columns), retired=(), version=0
+    )
     schema.check()
     return schema
 
@@ -258,8 +260,16 @@ def _checked_schema(request: pb.CreateTableRequest) -> Schema:
 def _require_as_in_files(table: TableState) -> None:
     """Raises InvalidArgument for a column that is otherwise in files than in the table, as readers of a log know it."""
     for column in table.schema.columns:
-        if column.stored or column.widened:
-            how = f"is called {column.stored!r} in its files" if column.stored else "has a narrower type in older files"
+        how = (
+            f"is called {column.stored!r} in its files"
+            if column.stored
+            else "has a narrower type in older files"
+            if column.widened
+            else "has a value in files that do not have it"
+            if column.initial is not None
+            else ""
+        )
+        if how:
             raise InvalidArgument(
                 f"{table.name} cannot be published: its column {column.name!r} {how}, and readers of its log take "
                 "columns as they are there",

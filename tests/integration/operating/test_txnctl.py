@@ -90,6 +90,11 @@ def test_columns_are_changed_by_an_operator(ctl: Ctl, client: Client, new_table:
         ("id", "bigint", True, ""),
         ("u", "int", True, "a=b"),
     ]
+    told = columns("--add", "d date, e int DEFAULT 5", "--default", "u=-7", "--default", "d=2024-02-29")
+    assert [each["default"] for each in told] == [None, None, None, "-7", "2024-02-29", "5"]
+    assert [each.initial for each in client.table(table).schema.columns[4:]] == ["2024-02-29", "5"]
+    assert columns("--drop-default", "u")[3]["default"] is None
+    assert "'x' is no value" in columns("--default", "u=x", code=1)
     assert "'id' of table" in columns("--widen", "id=int", code=1)
     for wrong, option in (
         ([], "--add, --rename"),

@@ -275,7 +275,12 @@ def test_a_schema_comes_over_the_wire_as_it_was() -> None:
         (columns(a="int", b="binary"), ("b",), (), "'b' of type binary cannot"),
         (columns(**{f"a{n}": "int" for n in range(2_001)}), (), (), "2001 columns: 2000 are possible"),
         (columns(**{f"a{n}": "int" for n in range(40)}), tuple(f"a{n}" for n in range(33)), (), "33 partition columns"),
-        (columns(a="int", b="x" * (1 << 20)), (), (), "characters in names, types and comments: 131072 are possible"),
+        (
+            columns(a="int", b="x" * (1 << 20)),
+            (),
+            (),
+            "characters in names, types, comments and defaults: 131072 are possible",
+        ),
     ],
 )
 def test_a_schema_that_breaks_a_rule_is_refused(
@@ -458,7 +463,7 @@ def test_arrow_types_that_spark_has_only_one_of() -> None:
         ("id", "'id': expected a type, not the end"),
         ("", "column 1 of '': expected the name of a column"),
         ("id bigint,", "column 2 .*expected the name of a column, not the end"),
-        ("id bigint x string", "'id': after its type NOT NULL and COMMENT .* not 'x'"),
+        ("id bigint x string", "'id': after its type NOT NULL, DEFAULT and COMMENT .* not 'x'"),
         ("id bigint PRIMARY KEY", "'id': after its type .* not 'PRIMARY'"),
         ("id bigint NOT x", "'id': expected NULL after NOT, not 'x'"),
         ("id bigint COMMENT x", "'id': expected a comment in quotes, not 'x'"),

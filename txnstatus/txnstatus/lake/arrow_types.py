@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from txnstatus.ddl import MAX_DECIMAL_PRECISION, Type, parse
+from txnstatus.lake import absent
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ def to_arrow(schema: Schema) -> pa.Schema:
 
     fields = []
     for column in schema.columns:
-        metadata = {"comment": column.comment} if column.comment else None
-        fields.append(pa.field(column.name, _of_text(column.type), column.nullable, metadata))
+        metadata = absent.described(column.initial)
+        if column.comment:
+            metadata[b"comment"] = column.comment.encode()
+        fields.append(pa.field(column.name, _of_text(column.type), column.nullable, metadata or None))
     return pa.schema(fields)
 
 

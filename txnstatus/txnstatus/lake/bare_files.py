@@ -6,8 +6,10 @@ in one partition, whose name tells the values of these columns, none of them sho
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from txnstatus.lake import absent
 from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import text_of
 
@@ -28,29 +30,25 @@ def column(file: DataFile, field: pa.Field, rows: int) -> pa.Array:
     """Rows of a column of the table that is not in the file, so many: it came later, or the file is bare."""
     import pyarrow as pa
 
-    text = texts(file).get(field.name)
-    return pa.nulls(rows, field.type) if text is None else pa.repeat(scalar(text, field.type), rows)
+    told = texts(file)
+    if field.name not in told:
+        return absent.column(field, rows)
+    text = told[field.name]
+    return pa.nulls(rows, field.type) if text is None else pa.repeat(absent.scalar(text, field.type), rows)
 
 
-def scalar(text: str, kind: pa.DataType) -> pa.Scalar:
-    """The value with this text. Raises pyarrow.ArrowInvalid for a text that is none of the type's."""
-    import pyarrow as pa
-
-    return pa.scalar(text, pa.string()).cast(kind)
-
-
-def expression(file: DataFile, schema: pa.Schema) -> pc.Expression | None:
+def expression(file: DataFile, schema: pa.Schema, lacking: Mapping[str, str]) -> pc.Expression | None:
     """What the file does not say of its rows, for a dataset to fill these columns; None: nothing.
 
-    `schema`: the table's columns, or those that are read.
+    `schema`: the table's columns, or those that are read. `lacking`: columns that came later → the text of their value.
     """
     import pyarrow.compute as pc
 
     found: pc.Expression | None = None
-    for name, text in texts(file).items():
+    for name, text in {**lacking, **texts(file)}.items():
         if name not in schema.names:
             continue
         asked = pc.field(name)
-        fact = asked.is_null() if text is None else asked == scalar(text, schema.field(name).type)
+        fact = asked.is_null() if text is None else asked == absent.scalar(text, schema.field(name).type)
         found = fact if found is None else found & fact
     return found

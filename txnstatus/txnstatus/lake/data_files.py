@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txnstatus.errors import DataDamaged
-from txnstatus.lake import bare_files, page_headers, parallel
+from txnstatus.lake import absent, bare_files, page_headers, parallel
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.parallel import READERS
 from txnstatus.lake.storage import file_system, is_near, located, read_file
@@ -227,10 +227,13 @@ def opened(
 
     Raises DataDamaged where a file is not what was written, also from within the block; FileNotFoundError.
     """
-    dataset, by_path = _dataset(files, schema, known if where is not None else None)
+    known = known if where is not None else None
+    dataset, by_path = _dataset(files, schema, known, {})
     needed = _needed(dataset, by_path, where)
     check(needed, readers)
     with told(needed):
+        if needed and (lacking := _lacking(needed, schema, readers)):
+            dataset, _ = _dataset(needed, schema, known, lacking)
         yield dataset
 
 
@@ -238,7 +241,7 @@ def fitting(
     files: Sequence[DataFile], schema: pa.Schema, where: pc.Expression, known: Callable[[DataFile], pc.Expression]
 ) -> list[DataFile]:
     """The files that can have a row for which `where` holds, by what is `known` of each; none is opened."""
-    return _needed(*_dataset(files, schema, known), where) if files else []
+    return _needed(*_dataset(files, schema, known, {}), where) if files else []
 
 
 def file_format() -> ds.ParquetFileFormat:
@@ -266,25 +269,56 @@ def columns(footer: pq.FileMetaData) -> pa.Schema:
     return found
 
 
+def _lacking(files: Sequence[DataFile], schema: pa.Schema, readers: int) -> Mapping[str, Mapping[str, str]]:
+    """URI of a file → the columns of it that came later and are not null there, with the text of their value.
+
+    What has a range in the manifest is in the file; of others its footer tells.
+    """
+    import pyarrow.parquet as pq
+
+    values = absent.texts(schema)
+    if not values:
+        return {}
+
+    def lacks(file: DataFile) -> Mapping[str, str]:
+        unsure = values.keys() - file.columns.keys()
+        if not unsure:
+            return {}
+        system, path = located(file.path)
+        there = set(pq.read_schema(path, filesystem=system).names)
+        return {name: values[name] for name in unsure - there}
+
+    found = zip(files, parallel.each(lacks, files, readers), strict=True)
+    return {file.path: lacking for file, lacking in found if lacking}
+
+
 def _dataset(
-    files: Sequence[DataFile], schema: pa.Schema, known: Callable[[DataFile], pc.Expression] | None
+    files: Sequence[DataFile],
+    schema: pa.Schema,
+    known: Callable[[DataFile], pc.Expression] | None,
+    lacking: Mapping[str, Mapping[str, str]],
 ) -> tuple[ds.Dataset, Mapping[str, DataFile]]:
-    """The dataset, and the files by their fragments' paths."""
+    """The dataset, and the files by their fragments' paths. `lacking`: as `_lacking` has it."""
     import pyarrow.dataset as ds
 
     system, _ = file_system(files[0].path)
     parquet = file_format()
     by_path = {located(file.path)[1]: file for file in files}
     fragments = [
-        parquet.make_fragment(path, system, partition_expression=_told(file, schema, known))
+        parquet.make_fragment(path, system, partition_expression=_told(file, schema, known, lacking.get(file.path, {})))
         for path, file in by_path.items()
     ]
     return ds.FileSystemDataset(fragments, schema, parquet, system), by_path
 
 
-def _told(file: DataFile, schema: pa.Schema, known: Callable[[DataFile], pc.Expression] | None) -> pc.Expression | None:
+def _told(
+    file: DataFile,
+    schema: pa.Schema,
+    known: Callable[[DataFile], pc.Expression] | None,
+    lacking: Mapping[str, str],
+) -> pc.Expression | None:
     """What holds for all rows of the file: a column that it does not have gets the value which that tells."""
-    there = bare_files.expression(file, schema)
+    there = bare_files.expression(file, schema, lacking)
     if known is None:
         return there
     return known(file) if there is None else there & known(file)

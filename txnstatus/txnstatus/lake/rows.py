@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from txnstatus.errors import InvalidArgument
+from txnstatus.lake import absent
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.names import CHANGE_PREFIX
 from txnstatus.schema import Schema
@@ -192,7 +193,7 @@ def _filled(rows: pa.Table, known: dict[str, pa.Array], target: pa.Schema, *, de
     there[DELETED] = pa.repeat(deletes, rows.num_rows)
     # Of a column that was widened since, or is seen as of before that, the rows have another type.
     columns = [
-        there[field.name].cast(field.type) if field.name in there else pa.nulls(rows.num_rows, field.type)
+        there[field.name].cast(field.type) if field.name in there else absent.column(field, rows.num_rows)
         for field in target
     ]
     return pa.Table.from_arrays(columns, schema=target)

@@ -106,7 +106,7 @@ class ParticipantInfo(_message.Message):
     def __init__(self, participant_id: _Optional[str] = ..., name: _Optional[str] = ..., first_write: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "nullable", "comment", "added", "shown", "widened", "told_type")
+    __slots__ = ("name", "type", "nullable", "comment", "added", "shown", "widened", "told_type", "default", "initial")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     NULLABLE_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,8 @@ class Column(_message.Message):
     SHOWN_FIELD_NUMBER: _ClassVar[int]
     WIDENED_FIELD_NUMBER: _ClassVar[int]
     TOLD_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     nullable: bool
@@ -123,7 +125,9 @@ class Column(_message.Message):
     shown: str
     widened: bool
     told_type: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ..., added: _Optional[bool] = ..., shown: _Optional[str] = ..., widened: _Optional[bool] = ..., told_type: _Optional[str] = ...) -> None: ...
+    default: str
+    initial: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: _Optional[bool] = ..., comment: _Optional[str] = ..., added: _Optional[bool] = ..., shown: _Optional[str] = ..., widened: _Optional[bool] = ..., told_type: _Optional[str] = ..., default: _Optional[str] = ..., initial: _Optional[str] = ...) -> None: ...
 
 class TableSchema(_message.Message):
     __slots__ = ("columns", "partition_by", "primary_key", "retired", "version")

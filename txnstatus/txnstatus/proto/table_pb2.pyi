@@ -160,7 +160,7 @@ class AlterTableRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ..., columns: _Optional[_Iterable[_Union[ColumnChange, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ColumnChange(_message.Message):
-    __slots__ = ("name", "type", "comment", "after", "takes_nulls", "rename", "drop", "widen")
+    __slots__ = ("name", "type", "comment", "after", "takes_nulls", "rename", "drop", "widen", "default", "drop_default")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +169,8 @@ class ColumnChange(_message.Message):
     RENAME_FIELD_NUMBER: _ClassVar[int]
     DROP_FIELD_NUMBER: _ClassVar[int]
     WIDEN_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_FIELD_NUMBER: _ClassVar[int]
+    DROP_DEFAULT_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     comment: str
@@ -177,7 +179,9 @@ class ColumnChange(_message.Message):
     rename: str
     drop: bool
     widen: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., comment: _Optional[str] = ..., after: _Optional[str] = ..., takes_nulls: _Optional[bool] = ..., rename: _Optional[str] = ..., drop: _Optional[bool] = ..., widen: _Optional[str] = ...) -> None: ...
+    default: str
+    drop_default: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., comment: _Optional[str] = ..., after: _Optional[str] = ..., takes_nulls: _Optional[bool] = ..., rename: _Optional[str] = ..., drop: _Optional[bool] = ..., widen: _Optional[str] = ..., default: _Optional[str] = ..., drop_default: _Optional[bool] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ("table", "placement")

@@ -26,9 +26,10 @@ from txnstatus.security.tls import Tls
 
 log = logging.getLogger(__name__)
 
-PROTOCOL = 2
+PROTOCOL = 3
 """What nodes say to each other, and what entries of their logs mean. Nodes of two numbers are no cluster: one that
-passes over a part of an entry comes to another state than the others do. 2: columns have names beside those in files.
+passes over a part of an entry comes to another state than the others do. 2: columns have names beside those in
+files. 3: they have defaults.
 """
 RECONNECT_SECONDS = 0.1
 HELLO_SECONDS = 2.0

@@ -22,6 +22,7 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -49,6 +50,8 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
   Bridge bridge() { return bridge; }
 
   @Override public String name() { return name; }
+
+  @Override public Set<TableCatalogCapability> capabilities() { return Set.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE); }
 
   // ---- tables
 
@@ -125,7 +128,7 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       return change.getClass().getSimpleName().replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT);
     }
     String column = String.join(".", of.fieldNames());
-    if (change instanceof TableChange.AddColumn add) return "ADD COLUMN " + column + (add.defaultValue() == null ? "" : " ... DEFAULT");
+    if (change instanceof TableChange.AddColumn add) return "ADD COLUMN " + column;
     if (change instanceof TableChange.DeleteColumn) return "DROP COLUMN " + column;
     if (change instanceof TableChange.RenameColumn) return "RENAME COLUMN " + column;
     if (change instanceof TableChange.UpdateColumnType) return "ALTER COLUMN " + column + " TYPE";
@@ -140,11 +143,12 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
   private static boolean tell(TableChange.ColumnChange change, ArrayNode columns) {
     if (change.fieldNames().length != 1) return false;
     ObjectNode told = Bridge.request().put("name", change.fieldNames()[0]);
-    if (change instanceof TableChange.AddColumn add && add.defaultValue() == null) {
+    if (change instanceof TableChange.AddColumn add) {
       told.set("type", Bridge.parse(add.dataType().json()));
       told.put("nullable", add.isNullable());
       if (add.comment() != null) told.put("comment", add.comment());
       if (add.position() != null) told.put("after", before(add.position()));
+      if (add.defaultValue() != null) told.put("default", Defaults.text(add.defaultValue().getSql(), add.fieldNames()[0]));
     } else if (change instanceof TableChange.UpdateColumnComment update) {
       told.put("comment", update.newComment() == null ? "" : update.newComment());
     } else if (change instanceof TableChange.UpdateColumnPosition update) {
@@ -157,6 +161,11 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
       told.put("rename", rename.newName());
     } else if (change instanceof TableChange.DeleteColumn) {
       told.put("drop", true);
+    } else if (change instanceof TableChange.UpdateColumnDefaultValue update) {
+      String sql = update.newDefaultValue();
+      String text = sql == null || sql.isEmpty() ? null : Defaults.text(sql, update.fieldNames()[0]);
+      if (text == null) told.put("drop_default", true);
+      else told.put("default", text);
     } else {
       return false;
     }
@@ -187,6 +196,8 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     if (id.namespace().length != 1) throw new NoSuchNamespaceException(id.namespace());
     ObjectNode request = Bridge.request().put("table", named(id));
     request.set("schema", Bridge.parse(CatalogV2Util.v2ColumnsToStructType(columns).json()));
+    ObjectNode defaults = request.putObject("defaults");
+    for (Column each : columns) if (each.defaultValue() != null) defaults.put(each.name(), Defaults.text(each.defaultValue().getSql(), each.name()));
     request.putArray("partition_by");
     for (Transform each : partitions) {
       if (!each.name().equals("identity")) throw refused("CREATE TABLE ... PARTITIONED BY (" + each + ")");

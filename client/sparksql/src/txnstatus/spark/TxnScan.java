@@ -267,11 +267,16 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
         Option.empty(), new ParquetOptions(options, conf));
   }
 
-  /** The same columns, where those that the table is partitioned by may be missing in files, whatever the table says of nulls. */
+  /**
+   * The same columns, where those that the table is partitioned by may be missing in files, whatever the table says of nulls, and
+   * with the values of others in files which do not have them.
+   */
   private StructType readable(StructType wanted) {
     List<String> split = table.partitionBy();
     StructType found = new StructType();
-    for (StructField each : wanted.fields()) found = found.add(each.name(), each.dataType(), each.nullable() || split.contains(each.name()), each.metadata());
+    for (StructField each : wanted.fields()) {
+      found = found.add(each.name(), each.dataType(), each.nullable() || split.contains(each.name()), table.told(each));
+    }
     return found;
   }
 

@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.stream.StreamSupport;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
@@ -30,6 +31,7 @@ import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -69,10 +71,21 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     return found;
   }
 
+  /** What Spark's readers are told of a column beside its type, whichever plan it comes from: its value in files without it. */
+  org.apache.spark.sql.types.Metadata told(StructField field) {
+    for (Column each : columns) {
+      if (each.name().equals(field.name()) && each.defaultValue() != null) {
+        return CatalogV2Util.v2ColumnsToStructType(new Column[] {each}).apply(0).metadata();
+      }
+    }
+    return field.metadata();
+  }
+
   private static Column column(JsonNode told) {
     String comment = told.get("comment").asText();
     DataType type = DataType.fromDDL(told.get("type").asText());
-    return Column.create(told.get("name").asText(), type, told.get("nullable").asBoolean(), comment.isEmpty() ? null : comment, null);
+    return Column.create(told.get("name").asText(), type, told.get("nullable").asBoolean(), comment.isEmpty() ? null : comment,
+        Defaults.of(told, type), null);
   }
 
   @Override public String name() { return name; }
