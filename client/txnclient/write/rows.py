@@ -121,8 +121,8 @@ class RowWrites:
         columns = [
             known[name] if name in known else absent.column(whole.field(name), rows.num_rows) for name in whole.names
         ]
-        absent = pc.indices_nonzero(at.is_null()).to_pylist()
-        return pa.Table.from_arrays(columns, schema=whole).combine_chunks(), numbers.to_pylist(), absent
+        others = pc.indices_nonzero(at.is_null()).to_pylist()
+        return pa.Table.from_arrays(columns, schema=whole).combine_chunks(), numbers.to_pylist(), others
 
     def _refusal(self, change: pb.RowChange, table: str, written: int, rows: list[tuple[int, bytes]]) -> RowsRefused:
         texts = [key.decode(errors="backslashreplace") for _, key in rows]
