@@ -27,6 +27,7 @@ from txnstatus.errors import ERROR_CLASSES, IllegalState
 from txnstatus.foreign import ACTS, Act, Standing
 from txnstatus.replicated import Rejected
 from txnstatus.schema import Column, Schema
+from txnstatus.security.authority import CALLS, Need
 from txnstatus.status import transitions as status
 from txnstatus.status.records import BeginRequest, TxnRecord, illegal
 from txnstatus.types import ParticipantOpType, ParticipantState, Statement, Timestamp, TxnId
@@ -163,6 +164,25 @@ def errors() -> Iterator[str]:
         )
 
 
+def authority() -> Iterator[str]:
+    yield from _row("call", "needs")
+    yield from _rule(2)
+    for method, needs in CALLS.items():
+        told = [_need(need) for need in needs] or ["a certificate: it is about the caller's own"]
+        yield from _row(f"`{method.removeprefix('txnstatus.')}`", "; ".join(told))
+
+
+def _need(need: Need) -> str:
+    roles = " or ".join(f"**{role}**" for role in need.roles) or "any role"
+    if need.where == "*":
+        return f"{roles} on anything"
+    place = f"`{need.where}`" if need.where else "the cluster"
+    if need.in_database:
+        place = f"the database of {place}"
+    unnamed = "" if need.even_unnamed or not need.where else ", where it names one"
+    return f"{roles} on {place}{unnamed}{f', if {need.when}' if need.when else ''}"
+
+
 def services() -> Iterator[str]:
     texts = {file.stem: file.read_text() for file in Path(txnstatus.proto.__path__[0]).glob("*.proto")}
     having = {proto for proto, text in texts.items() if re.search("^service ", text, re.MULTILINE)}
@@ -223,6 +243,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], Iterable[str]]]] = {
         "errors": errors,
         "services": services,
     },
+    "security.md": {"authority": authority},
 }
 """The pages, each with its generated parts."""
 

@@ -45,6 +45,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "[conflict_strategies]": "tests/test_docs.py",
     },
     "docs/security.md": {
+        "txnctl grant": "tests/integration/operating/test_roles.py",
         "txnctl cert ca": "tests/unit/deploy/test_certificates.py",
         "[tls]": "tests/test_docs.py",
     },

@@ -16,6 +16,7 @@ Importing this loads neither pyspark nor pyarrow; a method that needs one of the
 
 from txnclient.client.client import Client
 from txnclient.client.explaining import Explanation
+from txnclient.client.granting import Grant
 from txnclient.client.participants import ParticipantSummary
 from txnclient.client.publication import Publication
 from txnclient.compact.asking import CompactionSummary
@@ -68,6 +69,7 @@ __all__ = [
     "DataFile",
     "Explanation",
     "Forgotten",
+    "Grant",
     "IcebergVersion",
     "IllegalState",
     "InternalError",

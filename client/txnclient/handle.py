@@ -101,7 +101,8 @@ class Handle:
             self.lose(told)
             raise told from None
         except NotAuthorized as error:
-            self.lose(error)
+            if error.txn_id is not None:  # else it is a role that is lacking
+                self.lose(error)
             raise
 
     def ask_to_write(self, method: str, request: WriteT, response: type[ResponseT]) -> ResponseT:

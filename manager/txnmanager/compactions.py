@@ -16,6 +16,7 @@ from txnstatus.errors import TxnError
 from txnstatus.names import check_table_name
 from txnstatus.pages import first_page
 from txnstatus.proto import compaction_pb2 as pb
+from txnstatus.security.access import sees
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -34,13 +35,19 @@ class Compactions:
             name = check_table_name(request.table)
             return await self._keepers.call(name, method, request, pb.ListCompactionsResponse)
         shards = self._client.cluster.state.shards
-        answers = await asyncio.gather(
-            *(self._ask(shard, "ListCompactions", request, pb.ListCompactionsResponse) for shard in shards)
-        )
-        ends = [_place(answer.compactions[-1]) for answer in answers if answer.more]
-        found = [each for answer in answers for each in answer.compactions if not ends or _place(each) <= min(ends)]
-        page, more = first_page(sorted(found, key=_place))
-        return pb.ListCompactionsResponse(compactions=page, more=more or bool(ends))
+        while True:
+            answers = await asyncio.gather(
+                *(self._ask(shard, "ListCompactions", request, pb.ListCompactionsResponse) for shard in shards)
+            )
+            ends = [_place(answer.compactions[-1]) for answer in answers if answer.more]
+            found = [each for answer in answers for each in answer.compactions if not ends or _place(each) <= min(ends)]
+            seen = [each for each in found if sees(each.table)]
+            if seen or not ends:
+                page, more = first_page(sorted(seen, key=_place))
+                return pb.ListCompactionsResponse(compactions=page, more=more or bool(ends))
+            table_id, compaction_id = min(ends)
+            after = pb.CompactionPlace(table_id=table_id, compaction_id=compaction_id)
+            request = pb.ListCompactionsRequest(after=after)
 
     async def lease_compaction(self, request: pb.LeaseCompactionRequest) -> pb.LeaseCompactionResponse:
         """Asks one shard after the other, from another one for each lease: a busy one keeps no other waiting.

@@ -108,7 +108,6 @@ _by_table_id = _by_shard(_shard_of_id)
 ROUTES: Mapping[str, Route] = {
     "txnstatus.TxnManager.AbortTransaction": _by_txn_id,
     "txnstatus.TxnManager.GetTransactionState": _by_txn_id,
-    "txnstatus.Table.CreateTable": _by_its_name,
     "txnstatus.Table.GetTable": _by_its_name,
     "txnstatus.Table.AlterTable": _by_table,
     "txnstatus.Table.DropTable": _by_table,

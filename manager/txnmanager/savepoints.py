@@ -14,7 +14,7 @@ from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import IllegalState, NotFound, TxnError
+from txnstatus.errors import IllegalState, NotAuthorized, NotFound, TxnError
 from txnstatus.names import check_table_name
 from txnstatus.proto import savepoint_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -72,8 +72,19 @@ class Savepoints:
         """The home comes last: until then the name is taken, and the call may be repeated."""
         home = self._client.cluster.shard_by_hash(check_name(request.name))
         await self._hear_of_all()
+        if request.owner and not request.as_operator:
+            await self._check_owner(request)
         await self._drop(request.savepoint_id, [*(shard for shard in self._shards() if shard != home), home])
         return pb.ReleaseSavepointResponse()
+
+    async def _check_owner(self, request: pb.ReleaseSavepointRequest) -> None:
+        """Raises NotAuthorized for one that somebody else has made."""
+        for each in await self._held():
+            if each.savepoint_id == request.savepoint_id and each.owner != request.owner:
+                raise NotAuthorized(
+                    f"savepoint {each.name!r} belongs to {each.owner!r}, not to {request.owner!r}",
+                    hint="an operator may release it: as_operator",
+                )
 
     async def _hear_of_all(self) -> None:
         """Shards of a group that was added a moment ago are asked, too. Raises Unavailable."""

@@ -40,6 +40,9 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
         "finish_replacement": pb.CatalogCommand(finish_replacement={}),
         "found": pb.CatalogCommand(found={"state": catalog(world)}),
         "register_foreign": pb.CatalogCommand(register_foreign={"name": "there", "address": "127.0.0.1:1"}),
+        "grant": pb.CatalogCommand(grant={"object": "bad", "identity": "alice", "role": "reader"}),
+        "revoke": pb.CatalogCommand(revoke={"object": "bad", "identity": "alice", "role": "reader"}),
+        "forget_grants": pb.CatalogCommand(forget_grants={"table": "bad.t", "table_id": "0.0"}),
         "remove_foreign": pb.CatalogCommand(remove_foreign={"name": FOREIGN}),
     }[kind]
 
@@ -101,6 +104,12 @@ def test_wrong_changes(world: World, kind: str) -> None:
         ({"add_group": {"name": "group-7"}}, InvalidArgument),
         ({"place_database": {"database": "bad", "group": "group-7"}}, InvalidArgument),
         ({"place_database": {"database": "b.ad", "group": "group-0"}}, InvalidArgument),
+        ({"grant": {"object": "b ad.t x.", "identity": "alice", "role": "reader"}}, InvalidArgument),
+        ({"grant": {"object": "bad.t", "identity": "alice", "role": "reader"}}, InvalidArgument),
+        ({"grant": {"object": "bad", "table_id": "0.0", "identity": "alice", "role": "reader"}}, InvalidArgument),
+        ({"grant": {"object": "bad", "identity": "node/n1", "role": "reader"}}, InvalidArgument),
+        ({"grant": {"object": "bad", "identity": "alice", "role": "king"}}, InvalidArgument),
+        ({"revoke": {"object": "bad", "identity": "", "role": "reader"}}, InvalidArgument),
         ({"drop_range": {"number": 0, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 7, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 0, "last_commit_ts": 2**64 - 1}}, InvalidArgument),

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,6 +209,14 @@ class World:
         return message
 
 
+GRANTS: Mapping[str, Callable[[], Any]] = {
+    **{f"txnstatus.{name}Request.object": lambda: "bad" for name in ("Grant", "Revoke", "ShowGrants")},
+    "identity": lambda: "alice",
+    "role": lambda: "reader",
+}
+"""What makes the fields of grants."""
+
+
 class _Values:
     """What stands in the fields of one right request: by the field's full name, or by its name alone.
 
@@ -283,7 +291,7 @@ class _Values:
             "txnstatus.ReleaseSavepointRequest.name": lambda: "a savepoint",
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
-            **(self.savepoints() | Compacting(world).makers()),
+            **(self.savepoints() | GRANTS | Compacting(world).makers()),
         }
 
     def of(self, field: FieldDescriptor) -> Any:

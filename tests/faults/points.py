@@ -46,6 +46,9 @@ CATALOG_COMMANDS = (
     "AddRange",
     "AddGroup",
     "PlaceDatabase",
+    "Grant",
+    "Revoke",
+    "ForgetGrants",
     "DropRange",
     "SetOption",
     "ReplaceNode",
@@ -57,7 +60,7 @@ CATALOG_COMMANDS = (
 )
 FOREIGN_OPS = ("BEGIN_COMMIT", "FINALIZE_COMMIT", "ABORT_TXN")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
-ADDITION = {"AddGroup", "PlaceDatabase", "PlaceTable"}
+ADDITION = {"AddGroup", "PlaceDatabase", "PlaceTable", "Grant", "Revoke", "ForgetGrants"}
 FOUNDING = "Found"
 NEEDS_RANGES = {
     "Forget",
@@ -104,7 +107,7 @@ class Point:
 
     @property
     def needs_addition(self) -> bool:
-        """Nobody comes there unless a group is added, and a table placed in it."""
+        """Nobody comes there unless a group is added, a table placed in it, and a role granted on one that goes."""
         return self.name.rpartition(".")[2] in ADDITION
 
     @property

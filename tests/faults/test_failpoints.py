@@ -196,6 +196,11 @@ def _add_and_place(client: Client, database: str) -> tuple[str, str]:
     group = client.add_group()
     client.place_database(database, group)
     made = [client.create_table(f"{database}.t{number}", "id bigint").name for number in range(8)]
+    client.grant("reader", "alice", on=made[0])
+    client.grant("reader", "alice", on=database)
+    client.revoke("reader", "alice", on=database)
+    client.drop_table(made[0])
+    wait_until(lambda: all(each.on != made[0] for each in client.grants()), "what was granted on it is forgotten")
     return made[-1], group
 
 

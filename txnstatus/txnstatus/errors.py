@@ -122,7 +122,7 @@ class RowsRefused(TxnError):
 
 
 class NotAuthorized(TxnError):
-    """Fix the program: the transaction belongs to somebody else."""
+    """Fix the program: the transaction belongs to somebody else. Or have the role granted that the error names."""
 
     code = "NOT_AUTHORIZED"
     grpc_status = "PERMISSION_DENIED"

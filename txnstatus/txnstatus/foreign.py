@@ -44,7 +44,12 @@ def foreign_id(name: str) -> ParticipantId:
 
 def foreign_name(participant_id: str) -> str | None:
     """None: it is a table's id, or a database's."""
-    return participant_id[len(_MARK) :] if participant_id.startswith(_MARK) else None
+    return participant_id[len(_MARK) :] if is_foreign(participant_id) else None
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a participant of this name, or id, is a foreign one."""
+    return name.startswith(_MARK)
 
 
 # ---- what a participant that prepares may be asked

@@ -14,6 +14,7 @@ from txnclient.calls.requests import build, checked_id, checked_seconds
 from txnclient.client import explaining, participants
 from txnclient.client.auto_commit import AutoCommit
 from txnclient.client.explaining import Explanation
+from txnclient.client.granting import Granting
 from txnclient.client.importing import Importing
 from txnclient.client.optimizing import Optimizing
 from txnclient.client.participants import ParticipantSummary
@@ -48,7 +49,19 @@ if TYPE_CHECKING:
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
-class Client(AutoCommit, Compacting, Optimizing, Placing, Savepoints, Importing, Speaking, Streaming, Running, Staying):
+class Client(
+    AutoCommit,
+    Compacting,
+    Optimizing,
+    Placing,
+    Granting,
+    Savepoints,
+    Importing,
+    Speaking,
+    Streaming,
+    Running,
+    Staying,
+):
     """Safe to use from many threads."""
 
     instead = Session.instead

@@ -147,6 +147,20 @@ def _compact(session: SqlSession, given: Arguments) -> Iterable[Row]:
     return ((each.compaction_id, each.partition, each.kind, each.state) for each in found)
 
 
+def _grant(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    session.client.grant(given["role"], given["identity"], on=given["object"])
+    return ()
+
+
+def _revoke(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    session.client.revoke(given["role"], given["identity"], on=given["object"])
+    return ()
+
+
+def _grants(session: SqlSession, _: Arguments) -> Iterable[Row]:
+    return ((each.on, each.identity, each.role) for each in session.client.grants())
+
+
 def _undo(session: SqlSession, given: Arguments) -> Iterable[Row]:
     yield _receipt(session.client.undo(given["txn_id"]))
 
@@ -178,6 +192,7 @@ def _listed(name: str) -> Procedure:
 _RECEIPT = "txn_id BIGINT, commit_timestamp BIGINT, tables STRING"
 _NAME = Parameter("name", "STRING")
 _TABLE = Parameter("table_name", "STRING")
+_OF_ROLE = (Parameter("role", "STRING"), Parameter("identity", "STRING"), Parameter("object", "STRING", "NULL"))
 _PARTITION = Parameter("partition", "MAP<STRING, STRING>", "NULL")
 
 PROCEDURES: Mapping[str, Procedure] = {
@@ -261,5 +276,8 @@ PROCEDURES: Mapping[str, Procedure] = {
         moves=True,
     ),
     "compactions": _listed("compactions"),
+    "grant": Procedure("Gives somebody a role on a table, a database, or all.", "", _grant, _OF_ROLE),
+    "revoke": Procedure("Takes a role back.", "", _revoke, _OF_ROLE),
+    "grants": Procedure("Who has which role.", "object STRING, identity STRING, role STRING", _grants),
 }
 """Procedures by their names."""

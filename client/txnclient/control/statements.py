@@ -152,6 +152,28 @@ def _lock(words: Words) -> Call:
     return Call("lock", given, catalog)
 
 
+def _grant(words: Words) -> Call:
+    return _of_role(words, "grant", "TO")
+
+
+def _revoke(words: Words) -> Call:
+    return _of_role(words, "revoke", "FROM")
+
+
+def _of_role(words: Words, procedure: str, before_whom: str) -> Call:
+    role, catalog, on = literal(words.read_name().lower()), "", "NULL"
+    words.require("ON")
+    if words.skip("DATABASE"):
+        catalog, database = words.read_database()
+        on = literal(database)
+    elif not words.skip("CLUSTER"):
+        words.skip("TABLE")
+        catalog, table = words.read_table()
+        on = literal(table)
+    words.require(before_whom)
+    return Call(procedure, {"role": role, "identity": words.read_text(), "object": on}, catalog)
+
+
 def _compact(words: Words) -> Call | None:
     if "COMPACT" not in map(str.upper, words.words):
         return None  # another ALTER TABLE, in which something is wrong
@@ -202,6 +224,9 @@ STATEMENTS: Mapping[str, Reader] = {
     "ABORT TRANSACTIONS id ...": _abort,
     "SHOW LOCKS [table] [PARTITION (column = value, ...)] [EXTENDED]": _show_locks,
     "LOCK TABLE table [PARTITION (column = value, ...)] [IN] SHARED | EXCLUSIVE [MODE] [NOWAIT | WAIT seconds]": _lock,
+    "GRANT role ON [TABLE] table | DATABASE database | CLUSTER TO identity": _grant,
+    "REVOKE role ON [TABLE] table | DATABASE database | CLUSTER FROM identity": _revoke,
+    "SHOW GRANTS": lambda _: Call("grants"),
     "SHOW COMPACTIONS": lambda _: Call("compactions"),
     "UNDO TRANSACTION id": _undo,
     "RESTORE TABLES [table, ...] TO SAVEPOINT 'name' | VERSION timestamp | TIMESTAMP 'time'": _restore,

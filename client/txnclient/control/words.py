@@ -118,6 +118,12 @@ class Words:
             self._refuse(-1)
         return word
 
+    def read_text(self) -> str:
+        """A literal, or the marker of a parameter, as it stands in the text; or an identifier, as a literal."""
+        word = self.words[self._at] if not self.ended else ""
+        is_name = word[:1] == "`" or (_NAME.fullmatch(word) and not word[0].isdigit())
+        return literal(self.read_name()) if is_name else self.read_value()
+
     def read_table(self) -> tuple[str, str]:
         """The catalog, and the table's name in it."""
         parts = self.read_names()
@@ -125,6 +131,15 @@ class Words:
             catalogs = ", ".join(sorted(self.session.catalogs))
             raise InvalidArgument(f"{'.'.join(parts)!r:.200} is no table of {catalogs}: expected {self.usage}")
         return found
+
+    def read_database(self) -> tuple[str, str]:
+        """The catalog, and the database's name in it."""
+        parts = self.read_names()
+        catalog = parts[0] if len(parts) == 2 else self.session.catalog
+        if len(parts) > 2 or catalog not in self.session.catalogs:
+            catalogs = ", ".join(sorted(self.session.catalogs))
+            raise InvalidArgument(f"{'.'.join(parts)!r:.200} is no database of {catalogs}: expected {self.usage}")
+        return catalog, parts[-1]
 
     def read_partition(self) -> str:
         """PARTITION (month = 1, day = 'a'), if it comes next, as a map."""

@@ -87,13 +87,18 @@ class Savepoints:
         columns = "name timestamp tables created expires held_bytes"
         return Shown("Savepoints", columns, map(_savepoint, _listed(self.session)))
 
-    def release_savepoint(self, name: str) -> None:
-        """Takes the name back: what only it has kept is removed. Raises NotFound."""
+    def release_savepoint(self, name: str, *, as_operator: bool = False) -> None:
+        """Takes the name back: what only it has kept is removed.
+
+        `as_operator`: whosever it is. Raises NotFound; NotAuthorized for somebody else's.
+        """
         there = [each for each in _listed(self.session) if each.name == name]
         if not there:
             raise _not_found(name, self.savepoints())
         for each in [each for each in there if not each.unfinished] or there:
-            request = build(pb.ReleaseSavepointRequest, name=name, savepoint_id=each.savepoint_id)
+            request = build(
+                pb.ReleaseSavepointRequest, name=name, savepoint_id=each.savepoint_id, as_operator=as_operator
+            )
             self.session.call("txnstatus.Savepoints/ReleaseSavepoint", request, pb.ReleaseSavepointResponse)
 
 

@@ -45,10 +45,15 @@ def list_all(cluster: ClusterOption, as_json: JsonOption = False, timeout: Timeo
 
 @savepoint_app.command("release")
 @tells_errors
-def release(cluster: ClusterOption, name: str, timeout: TimeoutOption = 30.0) -> None:
+def release(
+    cluster: ClusterOption,
+    name: str,
+    as_operator: Annotated[bool, typer.Option("--as-operator", help="Whosever it is.")] = False,
+    timeout: TimeoutOption = 30.0,
+) -> None:
     """Release a savepoint: what only it has kept is removed."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        client.release_savepoint(name)
+        client.release_savepoint(name, as_operator=as_operator)
     console().print(f"savepoint {plain(name)} is released.")
 
 

@@ -32,7 +32,9 @@ class LocalCertificates:
         self._directory = directory
         self.credentials = directory / CREDENTIALS
         """The directory that `txnclient.connect` takes, of whoever runs the cluster."""
-        self._authority.issue(Kind.USER, re.sub(r"[^\w.@-]", "-", default_owner(), flags=re.ASCII), self.credentials)
+        self.user = re.sub(r"[^\w.@-]", "-", default_owner(), flags=re.ASCII)
+        """Whoever runs the cluster: an admin of it."""
+        self._authority.issue(Kind.USER, self.user, self.credentials)
 
     def issue(self, node: str) -> TlsSection:
         """A certificate for a node, in its directory, in place of the one that it had."""

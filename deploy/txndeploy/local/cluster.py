@@ -137,8 +137,10 @@ class LocalCluster:
         ways = {other: self._network.reach(node, other, address) for other, address in others.items()}
         reach = {other: way for other, way in ways.items() if way != others[other]}
         section = self._certificates.issue(node) if self._certificates else None
-        if reach or section != config.tls or not self.config_path(node).exists():
-            self.configs[node] = config.model_copy(update={"reach": reach, "tls": section})
+        own = (self._certificates.user,) if self._certificates else ()
+        admins = tuple(dict.fromkeys((*config.admins, *own)))
+        if reach or (section, admins) != (config.tls, config.admins) or not self.config_path(node).exists():
+            self.configs[node] = config.model_copy(update={"reach": reach, "tls": section, "admins": admins})
             make_directory(self.directory / node)
             write_file(self.config_path(node), configuration.dump(self.configs[node]).encode())
 

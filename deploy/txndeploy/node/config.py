@@ -25,6 +25,7 @@ from txnstatus.types import ConflictStrategy
 
 NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
 Address = Annotated[str, Field(pattern=ADDRESS_PATTERN)]
+Identity = Annotated[str, Field(pattern=r"^[^\s/]{1,200}$")]
 StrategyName = Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,63}$")]
 StrategyTarget = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
@@ -172,6 +173,8 @@ class NodeConfig(_Section):
     """Strategies of one's own by name, each as "module:attribute". The same on every node."""
     tls: TlsSection | None = None
     """TLS on every connection."""
+    admins: tuple[Identity, ...] = ()
+    """Users who are admins of the cluster whatever is granted, and grant the first roles. The same on every node."""
     insecure: bool = False
     """Whether the node is to go without: whoever reaches its ports may do anything, so they are on loopback."""
     raft: RaftSection = RaftSection()

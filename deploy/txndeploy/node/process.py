@@ -25,6 +25,7 @@ from txndeploy.node import config as configuration
 from txndeploy.node import garbage
 from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.config import NodeConfig
+from txndeploy.node.forgetting import Forgetting
 from txndeploy.node.readiness import not_ready
 from txndeploy.node.roles import SERVICES, Roles
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
@@ -100,7 +101,7 @@ class Node:
         self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
         self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds, self._tls)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
-        self._writing = Tasks("what has ended cannot be written down")
+        self._writing = Tasks("what has ended cannot be written down, or forgotten")
         self._grpc: GrpcServer | None = None
         self._http: HttpServer | None = None
 
@@ -127,6 +128,7 @@ class Node:
         self._transport.start()
         self._tasks.spawn(self._look_after_directory())
         self._writing.spawn(self._chronicler.run())
+        self._writing.spawn(Forgetting(self._roles.led_services, self._client).run())
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_name, address)
 
     async def _start_http(self, address: str) -> None:

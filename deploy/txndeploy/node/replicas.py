@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator
+from typing import Protocol
 
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2
-from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.driver import RaftDriver, Sender
 from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.parts import Parts
 
@@ -44,6 +45,13 @@ async def _digest(state: Iterator[bytes]) -> bytes:
         digest.update(chunk)
         await asyncio.sleep(0)
     return digest.digest()
+
+
+class Transport(Sender, Protocol):
+    """Delivers the messages of the other nodes to the drivers it was given."""
+
+    def add(self, driver: RaftDriver) -> None: ...
+    def remove(self, group: str) -> None: ...
 
 
 class ReplicaAdmin:

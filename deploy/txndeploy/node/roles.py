@@ -8,24 +8,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from txndeploy.node import strategies
 from txndeploy.node.config import NodeConfig, Role
 from txndeploy.node.first_look import FirstLook
 from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
-from txndeploy.node.replicas import ReplicaAdmin, status_of
+from txndeploy.node.replicas import ReplicaAdmin, Transport, status_of
 from txnmanager.compactions import Compactions
+from txnmanager.granting import Granting
 from txnmanager.keepers import Keepers
 from txnmanager.router import Ways, route
 from txnmanager.savepoints import Savepoints
-from txnmanager.txn_manager import ClusterView, Tables, TxnManager
+from txnmanager.tables import Tables
+from txnmanager.txn_manager import ClusterView, TxnManager
 from txnmanager.txn_savepoints import TxnSavepoints
 from txnparticipant.leader.machine import ShardMachine, shards_here
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number, shard_number, status_group
-from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.client import CatalogClient, access_by
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
@@ -46,7 +47,7 @@ from txnstatus.proto import (
     txn_savepoint_pb2,
     txn_status_pb2,
 )
-from txnstatus.raft.driver import RaftDriver, Sender
+from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.parts import PartDriver, Parts
@@ -72,13 +73,6 @@ SERVICES = {
     for module in (*modules, txn_savepoint_pb2, txn_status_pb2)
     for name, service in module.DESCRIPTOR.services_by_name.items()
 }
-
-
-class Transport(Sender, Protocol):
-    """Delivers the messages of the other nodes to the drivers it was given."""
-
-    def add(self, driver: RaftDriver) -> None: ...
-    def remove(self, group: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +101,7 @@ class Roles:
         self.config = config
         self._kept_from = kept_from
         self.registry = Registry(config.node_id, lambda: client.cluster.cluster_id, environment.measures)
+        self.registry.access = access_by(client.cluster, config.admins)
         self._strategies = strategies.load(config.conflict_strategies)
         self._incarnation = incarnation
         self._environment = environment
@@ -126,9 +121,8 @@ class Roles:
         # The catalog's replica first: what it restores says which others there are.
         if CATALOG in self._wanted() and self._has_directory(CATALOG):
             self._open(CATALOG)
-        for name in sorted(self._wanted() - self._groups.keys()):
-            if self._has_directory(name):
-                self._open(name)
+        for name in filter(self._has_directory, sorted(self._wanted() - self._groups.keys())):
+            self._open(name)
 
     @property
     def replicas(self) -> Mapping[str, RaftGroup]:
@@ -207,11 +201,13 @@ class Roles:
     def _register(self) -> None:
         """What the node answers by itself; each replica adds what is asked of its group."""
         client, ranges, keepers = self._client, self._ranges, Keepers(self._client)
-        self._add("Admin", self)
-        self._add("Admin", ClusterView(client, ranges, keepers))
+        granting = Granting(client, keepers, self.registry.access)
+        for each in (self, ClusterView(client, ranges, keepers), granting):
+            self._add("Admin", each)
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
             self._add("TxnManager", TxnManager(client, ranges, keepers))
             self._add("Table", Tables(client, ranges, keepers))
+            self._add("Table", granting)
             self._add("Compactions", Compactions(client, keepers))
             self._add("Savepoints", Savepoints(client, keepers))
             self._add("TxnSavepoints", TxnSavepoints(client))

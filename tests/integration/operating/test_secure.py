@@ -72,6 +72,10 @@ def test_a_transaction_is_whose_the_certificate_says(cluster: LocalCluster, tmp_
         connect(cluster.addresses, credentials=tmp_path / "alice") as alice,
         connect(cluster.addresses, credentials=tmp_path / "bob") as bob,
     ):
+        with connect(cluster.addresses, credentials=cluster.credentials) as admin:
+            for name in ("alice", "bob"):
+                admin.grant("writer", name, on=None)
+        wait_until(lambda: all(alice.grants() and bob.grants() for _ in range(6)), "all nodes know of it")
         alice.create_table("t.owned", SCHEMA)
         txn = alice.begin()
         assert alice.get(txn.id).owner == "alice"

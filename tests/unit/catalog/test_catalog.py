@@ -421,6 +421,7 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, add_group={"name": "group-1"})
     ok(catalog, add_range=follow(1))
     ok(catalog, place_database={"database": "air", "group": "group-1"})
+    ok(catalog, grant={"object": "air", "identity": "ada", "role": "reader"})
     ok(catalog, replace_node=swap("n2", "n9"))
     ok(catalog, register_foreign=place())
     catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7))

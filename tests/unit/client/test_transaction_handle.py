@@ -27,7 +27,7 @@ from txnclient import (
 from txnstatus.errors import Forgotten
 from txnstatus.proto import common_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.types import AbortCause, AbortCode, TxnState
+from txnstatus.types import AbortCause, AbortCode, TxnId, TxnState
 
 CAUSE = AbortCause(AbortCode.EXPIRED, "no heartbeat for 5.0 s", "staleness tracker")
 ABORTED = TxnAborted("transaction 1 was aborted", cause=CAUSE)
@@ -276,7 +276,17 @@ def test_a_commit_under_way_is_no_loss(manager: FakeManager, client: Client) -> 
 # ---- writes that bring the news
 
 
-@pytest.mark.parametrize("error", [ABORTED, Conflict("lost to 9"), NotAuthorized("belongs to somebody")])
+def test_a_role_that_is_lacking_leaves_the_transaction_as_it_is(manager: FakeManager, client: Client) -> None:
+    manager.answers["OpenWrite"] = raises(NotAuthorized("ada may not call Table/OpenWrite"))
+    txn = client.begin()
+    news: list[TxnError] = []
+    txn.on_lost(news.append)
+    with pytest.raises(NotAuthorized):
+        txn.write(None, "air.flights")
+    assert not news
+
+
+@pytest.mark.parametrize("error", [ABORTED, Conflict("lost to 9"), NotAuthorized("is not his", txn_id=TxnId(5))])
 def test_a_write_that_learns_of_the_end_ends_the_handle(manager: FakeManager, client: Client, error: TxnError) -> None:
     manager.answers["OpenWrite"] = raises(error)
     txn = client.begin()

@@ -12,10 +12,13 @@ from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
+from txnstatus.security.access import Access
 from txnstatus.security.tls import Tls
 
 STATE = "txnstatus.TxnManager/GetTransactionState"
 SECONDS = 10.0
+USERS = ("alice", "bob")
+"""Users who may do anything."""
 
 METHOD = pb.DESCRIPTOR.services_by_name["TxnManager"].methods_by_name["GetTransactionState"]
 
@@ -57,6 +60,7 @@ class Served:
         self.manager = Manager()
         self.cluster_id = ""
         self.registry = Registry("this node", lambda: self.cluster_id)
+        self.registry.access = Access(USERS)
         self.registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
         self.listener = Listener(self.registry, bounds=self.bounds, tls=self.tls)
         with socket.socket() as free:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from google.protobuf.descriptor import MethodDescriptor
 
 from txnmanager.compactions import Compactions
+from txnmanager.granting import Granting
 from txnmanager.router import ROUTES
 from txnmanager.savepoints import Savepoints
-from txnmanager.txn_manager import Tables, TxnManager
+from txnmanager.tables import Tables
+from txnmanager.txn_manager import TxnManager
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.service import ShardService
 from txnparticipant.upkeep.audit_service import ShardAudit
@@ -15,7 +17,7 @@ from txnstatus.proto import audit_pb2, compaction_pb2, table_pb2, txn_manager_pb
 from txnstatus.rpc.methods import snake
 from txnstatus.status.service import StatusService
 
-IN_CODE = (TxnManager, Tables, Compactions, Savepoints)
+IN_CODE = (TxnManager, Tables, Granting, Compactions, Savepoints)
 LEADERS = {
     **dict.fromkeys(txn_manager_pb2.DESCRIPTOR.services_by_name.values(), StatusService),
     **dict.fromkeys(table_pb2.DESCRIPTOR.services_by_name.values(), ShardService),

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.unit.harness.answering import SECONDS, STATE, Manager
+from tests.unit.harness.answering import SECONDS, STATE, USERS, Manager
 from tests.unit.harness.identities import Identities
 from txndeploy.local.authority import Authority
 from txndeploy.local.network import free_ports
@@ -20,6 +20,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.grpc_server import CLUSTER_KEY, DETAIL_KEY, GROUP_KEY, GrpcServer
 from txnstatus.rpc.server import Registry
 from txnstatus.security import tls
+from txnstatus.security.access import Access
 from txnstatus.security.principals import Kind
 from txnstatus.security.tls import Tls
 
@@ -28,6 +29,7 @@ from txnstatus.security.tls import Tls
 async def served(shown: Tls | None = None) -> AsyncIterator[tuple[Registry, str, grpc.aio.Channel]]:
     """A manager, by itself and as the replica of a group."""
     registry, address = Registry("n1", lambda: "local.1"), f"127.0.0.1:{free_ports(1)[0]}"
+    registry.access = Access(USERS)
     for group in ("", "status-0"):
         registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], Manager(), group)
     server = GrpcServer(registry, shown)

@@ -14,6 +14,7 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import kind_and_number
 from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.roles import Granted, Holder, Role
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 CATALOG = "catalog"
@@ -63,6 +64,8 @@ class CatalogState:
     """Groups that came later, and the range of the first group after which transactions begin in theirs."""
     cluster_id: str = ""
     """The cluster's name, and a number drawn when it was founded: no other cluster has it. Empty: not founded yet."""
+    grants: Mapping[str, Granted] = field(default_factory=dict)
+    """What is granted on which object, by its name."""
 
     @cached_property
     def ranges(self) -> tuple[int, ...]:
@@ -186,6 +189,16 @@ class CatalogState:
                 for name, address in self.foreign.items()
             ],
             cluster_id=self.cluster_id,
+            grants=[
+                pb.CatalogState.Granted(
+                    object=each.object,
+                    table_id=each.table_id,
+                    holders=[
+                        pb.CatalogState.Holder(identity=holder.identity, roles=holder.roles) for holder in each.holders
+                    ],
+                )
+                for each in self.grants.values()
+            ],
         )
 
     @classmethod
@@ -217,7 +230,14 @@ class CatalogState:
             {each.database: each.group for each in wire.placements},
             {each.group: each.after_range for each in wire.joined},
             wire.cluster_id,
+            {each.object: _granted(each) for each in wire.grants},
         )
+
+
+def _granted(wire: pb.CatalogState.Granted) -> Granted:
+    """Raises ValueError for a role that there is not."""
+    holders = (Holder(each.identity, tuple(map(Role, each.roles))) for each in wire.holders)
+    return Granted(wire.object, wire.table_id, tuple(holders))
 
 
 to_wire, from_wire = CatalogState.to_wire, CatalogState.from_wire

@@ -20,6 +20,7 @@ from txnstatus.catalog.catalog import (
     shard_group,
     status_group,
 )
+from txnstatus.catalog.grants import grants_after
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.foreign import check_foreign_name, check_identity
 from txnstatus.names import is_database_name
@@ -78,6 +79,9 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
             return _register_foreign(state, command)
         case cmd.RemoveForeign(name):
             return _remove_foreign(state, name)
+        case cmd.Grant() | cmd.Revoke() | cmd.ForgetGrants():
+            grants = grants_after(state.grants, command)
+            return state if grants == state.grants else replace(state, grants=grants)
 
 
 def _add_range(state: CatalogState, after: int) -> CatalogState:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire
+from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
+from txnstatus.roles import Granted
 from txnstatus.rpc.channel import Channel, call_over
+from txnstatus.security.access import Access
 
 log = logging.getLogger(__name__)
 
@@ -93,3 +96,18 @@ async def learn_catalog(connect: Callable[[str], Channel], addresses: Sequence[s
         finally:
             await channel.close()
     raise Unavailable(f"no node of a cluster at {', '.join(addresses)}; last: {last.message if last else 'none given'}")
+
+
+def access_by(cluster: ClusterMap, admins: Collection[str]) -> Access:
+    """What users may do by what the process hears of the catalog, from now on. `admins`: as for Rights."""
+    access, heard = Access(admins), dict[str, Granted]()
+
+    def hear(state: CatalogState) -> None:
+        nonlocal heard
+        if state.grants != heard:
+            heard = dict(state.grants)
+            access.learn(heard.values())
+
+    hear(cluster.state)
+    cluster.subscribe(hear)
+    return access

@@ -89,6 +89,33 @@ class RemoveForeign:
     name: str
 
 
+@value
+class Grant:
+    """Somebody has a role, too. What was granted on another table of the name is granted no more."""
+
+    object: str
+    """Name of a table, or of a database; empty: the cluster."""
+    table_id: str
+    """The table's; else empty."""
+    identity: str
+    role: str
+
+
+@value
+class Revoke:
+    object: str
+    identity: str
+    role: str
+
+
+@value
+class ForgetGrants:
+    """A table is gone."""
+
+    table: str
+    table_id: str
+
+
 Command = (
     Found
     | AddRange
@@ -101,6 +128,9 @@ Command = (
     | RemoveForeign
     | AddGroup
     | PlaceDatabase
+    | Grant
+    | Revoke
+    | ForgetGrants
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

@@ -26,7 +26,7 @@ from txnstatus.proto import catalog_pb2 as txnstatus_dot_proto_dot_catalog__pb2
 from txnstatus.proto import txn_status_pb2 as txnstatus_dot_proto_dot_txn__status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/admin.proto\x12\ttxnstatus\x1a\x1dtxnstatus/proto/catalog.proto\x1a txnstatus/proto/txn_status.proto\"\x13\n\x11GetClusterRequest\">\n\x12GetClusterResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"/\n\x10SetOptionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03\"=\n\x11SetOptionResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"I\n\x12ReplaceNodeRequest\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"?\n\x13ReplaceNodeResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"\x1f\n\x0f\x41\x64\x64GroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x10\x41\x64\x64GroupResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"7\n\x14PlaceDatabaseRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\"A\n\x15PlaceDatabaseResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"$\n\x14RemoveForeignRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"A\n\x15RemoveForeignResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"8\n\x12MoveReplicaRequest\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\"&\n\x13MoveReplicaResponse\x12\x0f\n\x07members\x18\x01 \x03(\t\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x64igests\x18\x01 \x01(\x08\"~\n\x0fGetNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12&\n\x06groups\x18\x03 \x03(\x0b\x32\x16.txnstatus.GroupStatus\x12\x1d\n\x15longest_pause_seconds\x18\x04 \x01(\x01\"\xd1\x01\n\x0bGroupStatus\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06leader\x18\x02 \x01(\x08\x12\x11\n\tleader_id\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x05 \x01(\x04\x12\x15\n\rapplied_index\x18\x06 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x07 \x01(\x0c\x12\x0f\n\x07members\x18\x08 \x03(\t\x12\r\n\x05parts\x18\t \x03(\t\x12%\n\x08takeover\x18\n \x01(\x0b\x32\x13.txnstatus.Takeover\"Z\n\x08Takeover\x12\x17\n\x0fsilence_seconds\x18\x01 \x01(\x01\x12\x18\n\x10\x65lection_seconds\x18\x02 \x01(\x01\x12\x1b\n\x13\x63\x61tching_up_seconds\x18\x03 \x01(\x01\x32\xc2\x05\n\x05\x41\x64min\x12I\n\nGetCluster\x12\x1c.txnstatus.GetClusterRequest\x1a\x1d.txnstatus.GetClusterResponse\x12@\n\x07GetNode\x12\x19.txnstatus.GetNodeRequest\x1a\x1a.txnstatus.GetNodeResponse\x12[\n\x10ListTransactions\x12\".txnstatus.ListTransactionsRequest\x1a#.txnstatus.ListTransactionsResponse\x12\x46\n\tSetOption\x12\x1b.txnstatus.SetOptionRequest\x1a\x1c.txnstatus.SetOptionResponse\x12L\n\x0bReplaceNode\x12\x1d.txnstatus.ReplaceNodeRequest\x1a\x1e.txnstatus.ReplaceNodeResponse\x12\x43\n\x08\x41\x64\x64Group\x12\x1a.txnstatus.AddGroupRequest\x1a\x1b.txnstatus.AddGroupResponse\x12R\n\rPlaceDatabase\x12\x1f.txnstatus.PlaceDatabaseRequest\x1a .txnstatus.PlaceDatabaseResponse\x12R\n\rRemoveForeign\x12\x1f.txnstatus.RemoveForeignRequest\x1a .txnstatus.RemoveForeignResponse\x12L\n\x0bMoveReplica\x12\x1d.txnstatus.MoveReplicaRequest\x1a\x1e.txnstatus.MoveReplicaResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btxnstatus/proto/admin.proto\x12\ttxnstatus\x1a\x1dtxnstatus/proto/catalog.proto\x1a txnstatus/proto/txn_status.proto\"\x13\n\x11GetClusterRequest\">\n\x12GetClusterResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"/\n\x10SetOptionRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03\"=\n\x11SetOptionResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"I\n\x12ReplaceNodeRequest\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"?\n\x13ReplaceNodeResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"\x1f\n\x0f\x41\x64\x64GroupRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"<\n\x10\x41\x64\x64GroupResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"7\n\x14PlaceDatabaseRequest\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\"A\n\x15PlaceDatabaseResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\"$\n\x14RemoveForeignRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"A\n\x15RemoveForeignResponse\x12(\n\x07\x63\x61talog\x18\x01 \x01(\x0b\x32\x17.txnstatus.CatalogState\">\n\x0cGrantRequest\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\"\x0f\n\rGrantResponse\"?\n\rRevokeRequest\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\"\x10\n\x0eRevokeResponse\"E\n\x11ShowGrantsRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x13\n\x06object\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_object\":\n\x12ShowGrantsResponse\x12$\n\x06grants\x18\x01 \x03(\x0b\x32\x14.txnstatus.GrantInfo\";\n\tGrantInfo\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\"8\n\x12MoveReplicaRequest\x12\x10\n\x08old_node\x18\x01 \x01(\t\x12\x10\n\x08new_node\x18\x02 \x01(\t\"&\n\x13MoveReplicaResponse\x12\x0f\n\x07members\x18\x01 \x03(\t\"!\n\x0eGetNodeRequest\x12\x0f\n\x07\x64igests\x18\x01 \x01(\x08\"~\n\x0fGetNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12&\n\x06groups\x18\x03 \x03(\x0b\x32\x16.txnstatus.GroupStatus\x12\x1d\n\x15longest_pause_seconds\x18\x04 \x01(\x01\"\xd1\x01\n\x0bGroupStatus\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06leader\x18\x02 \x01(\x08\x12\x11\n\tleader_id\x18\x03 \x01(\t\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x05 \x01(\x04\x12\x15\n\rapplied_index\x18\x06 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x07 \x01(\x0c\x12\x0f\n\x07members\x18\x08 \x03(\t\x12\r\n\x05parts\x18\t \x03(\t\x12%\n\x08takeover\x18\n \x01(\x0b\x32\x13.txnstatus.Takeover\"Z\n\x08Takeover\x12\x17\n\x0fsilence_seconds\x18\x01 \x01(\x01\x12\x18\n\x10\x65lection_seconds\x18\x02 \x01(\x01\x12\x1b\n\x13\x63\x61tching_up_seconds\x18\x03 \x01(\x01\x32\x88\x07\n\x05\x41\x64min\x12I\n\nGetCluster\x12\x1c.txnstatus.GetClusterRequest\x1a\x1d.txnstatus.GetClusterResponse\x12@\n\x07GetNode\x12\x19.txnstatus.GetNodeRequest\x1a\x1a.txnstatus.GetNodeResponse\x12[\n\x10ListTransactions\x12\".txnstatus.ListTransactionsRequest\x1a#.txnstatus.ListTransactionsResponse\x12\x46\n\tSetOption\x12\x1b.txnstatus.SetOptionRequest\x1a\x1c.txnstatus.SetOptionResponse\x12L\n\x0bReplaceNode\x12\x1d.txnstatus.ReplaceNodeRequest\x1a\x1e.txnstatus.ReplaceNodeResponse\x12\x43\n\x08\x41\x64\x64Group\x12\x1a.txnstatus.AddGroupRequest\x1a\x1b.txnstatus.AddGroupResponse\x12R\n\rPlaceDatabase\x12\x1f.txnstatus.PlaceDatabaseRequest\x1a .txnstatus.PlaceDatabaseResponse\x12R\n\rRemoveForeign\x12\x1f.txnstatus.RemoveForeignRequest\x1a .txnstatus.RemoveForeignResponse\x12:\n\x05Grant\x12\x17.txnstatus.GrantRequest\x1a\x18.txnstatus.GrantResponse\x12=\n\x06Revoke\x12\x18.txnstatus.RevokeRequest\x1a\x19.txnstatus.RevokeResponse\x12I\n\nShowGrants\x12\x1c.txnstatus.ShowGrantsRequest\x1a\x1d.txnstatus.ShowGrantsResponse\x12L\n\x0bMoveReplica\x12\x1d.txnstatus.MoveReplicaRequest\x1a\x1e.txnstatus.MoveReplicaResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -57,18 +57,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REMOVEFOREIGNREQUEST']._serialized_end=699
   _globals['_REMOVEFOREIGNRESPONSE']._serialized_start=701
   _globals['_REMOVEFOREIGNRESPONSE']._serialized_end=766
-  _globals['_MOVEREPLICAREQUEST']._serialized_start=768
-  _globals['_MOVEREPLICAREQUEST']._serialized_end=824
-  _globals['_MOVEREPLICARESPONSE']._serialized_start=826
-  _globals['_MOVEREPLICARESPONSE']._serialized_end=864
-  _globals['_GETNODEREQUEST']._serialized_start=866
-  _globals['_GETNODEREQUEST']._serialized_end=899
-  _globals['_GETNODERESPONSE']._serialized_start=901
-  _globals['_GETNODERESPONSE']._serialized_end=1027
-  _globals['_GROUPSTATUS']._serialized_start=1030
-  _globals['_GROUPSTATUS']._serialized_end=1239
-  _globals['_TAKEOVER']._serialized_start=1241
-  _globals['_TAKEOVER']._serialized_end=1331
-  _globals['_ADMIN']._serialized_start=1334
-  _globals['_ADMIN']._serialized_end=2040
+  _globals['_GRANTREQUEST']._serialized_start=768
+  _globals['_GRANTREQUEST']._serialized_end=830
+  _globals['_GRANTRESPONSE']._serialized_start=832
+  _globals['_GRANTRESPONSE']._serialized_end=847
+  _globals['_REVOKEREQUEST']._serialized_start=849
+  _globals['_REVOKEREQUEST']._serialized_end=912
+  _globals['_REVOKERESPONSE']._serialized_start=914
+  _globals['_REVOKERESPONSE']._serialized_end=930
+  _globals['_SHOWGRANTSREQUEST']._serialized_start=932
+  _globals['_SHOWGRANTSREQUEST']._serialized_end=1001
+  _globals['_SHOWGRANTSRESPONSE']._serialized_start=1003
+  _globals['_SHOWGRANTSRESPONSE']._serialized_end=1061
+  _globals['_GRANTINFO']._serialized_start=1063
+  _globals['_GRANTINFO']._serialized_end=1122
+  _globals['_MOVEREPLICAREQUEST']._serialized_start=1124
+  _globals['_MOVEREPLICAREQUEST']._serialized_end=1180
+  _globals['_MOVEREPLICARESPONSE']._serialized_start=1182
+  _globals['_MOVEREPLICARESPONSE']._serialized_end=1220
+  _globals['_GETNODEREQUEST']._serialized_start=1222
+  _globals['_GETNODEREQUEST']._serialized_end=1255
+  _globals['_GETNODERESPONSE']._serialized_start=1257
+  _globals['_GETNODERESPONSE']._serialized_end=1383
+  _globals['_GROUPSTATUS']._serialized_start=1386
+  _globals['_GROUPSTATUS']._serialized_end=1595
+  _globals['_TAKEOVER']._serialized_start=1597
+  _globals['_TAKEOVER']._serialized_end=1687
+  _globals['_ADMIN']._serialized_start=1690
+  _globals['_ADMIN']._serialized_end=2594
 # @@protoc_insertion_point(module_scope)

@@ -86,6 +86,58 @@ class RemoveForeignResponse(_message.Message):
     catalog: _catalog_pb2.CatalogState
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
+class GrantRequest(_message.Message):
+    __slots__ = ("object", "identity", "role")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    identity: str
+    role: str
+    def __init__(self, object: _Optional[str] = ..., identity: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+
+class GrantResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RevokeRequest(_message.Message):
+    __slots__ = ("object", "identity", "role")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    identity: str
+    role: str
+    def __init__(self, object: _Optional[str] = ..., identity: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+
+class RevokeResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ShowGrantsRequest(_message.Message):
+    __slots__ = ("identity", "object")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    object: str
+    def __init__(self, identity: _Optional[str] = ..., object: _Optional[str] = ...) -> None: ...
+
+class ShowGrantsResponse(_message.Message):
+    __slots__ = ("grants",)
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    grants: _containers.RepeatedCompositeFieldContainer[GrantInfo]
+    def __init__(self, grants: _Optional[_Iterable[_Union[GrantInfo, _Mapping]]] = ...) -> None: ...
+
+class GrantInfo(_message.Message):
+    __slots__ = ("object", "identity", "role")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    identity: str
+    role: str
+    def __init__(self, object: _Optional[str] = ..., identity: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+
 class MoveReplicaRequest(_message.Message):
     __slots__ = ("old_node", "new_node")
     OLD_NODE_FIELD_NUMBER: _ClassVar[int]

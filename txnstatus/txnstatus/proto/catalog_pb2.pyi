@@ -15,7 +15,7 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants")
     class Node(_message.Message):
         __slots__ = ("node_id", "address", "roles")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,22 @@ class CatalogState(_message.Message):
         database: str
         group: str
         def __init__(self, database: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+    class Granted(_message.Message):
+        __slots__ = ("object", "table_id", "holders")
+        OBJECT_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        HOLDERS_FIELD_NUMBER: _ClassVar[int]
+        object: str
+        table_id: str
+        holders: _containers.RepeatedCompositeFieldContainer[CatalogState.Holder]
+        def __init__(self, object: _Optional[str] = ..., table_id: _Optional[str] = ..., holders: _Optional[_Iterable[_Union[CatalogState.Holder, _Mapping]]] = ...) -> None: ...
+    class Holder(_message.Message):
+        __slots__ = ("identity", "roles")
+        IDENTITY_FIELD_NUMBER: _ClassVar[int]
+        ROLES_FIELD_NUMBER: _ClassVar[int]
+        identity: str
+        roles: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, identity: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
     class Option(_message.Message):
         __slots__ = ("name", "value")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +102,7 @@ class CatalogState(_message.Message):
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -101,10 +118,11 @@ class CatalogState(_message.Message):
     cluster_id: str
     joined: _containers.RepeatedCompositeFieldContainer[CatalogState.Joined]
     placements: _containers.RepeatedCompositeFieldContainer[CatalogState.Placement]
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ...) -> None: ...
+    grants: _containers.RepeatedCompositeFieldContainer[CatalogState.Granted]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +190,33 @@ class CatalogCommand(_message.Message):
         NAME_FIELD_NUMBER: _ClassVar[int]
         name: str
         def __init__(self, name: _Optional[str] = ...) -> None: ...
+    class Grant(_message.Message):
+        __slots__ = ("object", "table_id", "identity", "role")
+        OBJECT_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        IDENTITY_FIELD_NUMBER: _ClassVar[int]
+        ROLE_FIELD_NUMBER: _ClassVar[int]
+        object: str
+        table_id: str
+        identity: str
+        role: str
+        def __init__(self, object: _Optional[str] = ..., table_id: _Optional[str] = ..., identity: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+    class Revoke(_message.Message):
+        __slots__ = ("object", "identity", "role")
+        OBJECT_FIELD_NUMBER: _ClassVar[int]
+        IDENTITY_FIELD_NUMBER: _ClassVar[int]
+        ROLE_FIELD_NUMBER: _ClassVar[int]
+        object: str
+        identity: str
+        role: str
+        def __init__(self, object: _Optional[str] = ..., identity: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+    class ForgetGrants(_message.Message):
+        __slots__ = ("table", "table_id")
+        TABLE_FIELD_NUMBER: _ClassVar[int]
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        table: str
+        table_id: str
+        def __init__(self, table: _Optional[str] = ..., table_id: _Optional[str] = ...) -> None: ...
     ADD_RANGE_FIELD_NUMBER: _ClassVar[int]
     DROP_RANGE_FIELD_NUMBER: _ClassVar[int]
     SET_OPTION_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +228,9 @@ class CatalogCommand(_message.Message):
     REMOVE_FOREIGN_FIELD_NUMBER: _ClassVar[int]
     ADD_GROUP_FIELD_NUMBER: _ClassVar[int]
     PLACE_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    REVOKE_FIELD_NUMBER: _ClassVar[int]
+    FORGET_GRANTS_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -194,4 +242,7 @@ class CatalogCommand(_message.Message):
     remove_foreign: CatalogCommand.RemoveForeign
     add_group: CatalogCommand.AddGroup
     place_database: CatalogCommand.PlaceDatabase
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ...) -> None: ...
+    grant: CatalogCommand.Grant
+    revoke: CatalogCommand.Revoke
+    forget_grants: CatalogCommand.ForgetGrants
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ...) -> None: ...

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ftxnstatus/proto/savepoint.proto\x12\ttxnstatus\"\x7f\n\x16\x43reateSavepointRequest\x12\x14\n\x0csavepoint_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x11\n\ttimestamp\x18\x04 \x01(\x06\x12\x0e\n\x06tables\x18\x05 \x03(\t\x12\x0f\n\x07\x65xpires\x18\x06 \x01(\x06\"F\n\x17\x43reateSavepointResponse\x12+\n\tsavepoint\x18\x01 \x01(\x0b\x32\x18.txnstatus.SavepointInfo\"\x17\n\x15ListSavepointsRequest\"F\n\x16ListSavepointsResponse\x12,\n\nsavepoints\x18\x01 \x03(\x0b\x32\x18.txnstatus.SavepointInfo\"=\n\x17ReleaseSavepointRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0csavepoint_id\x18\x02 \x01(\t\"\x1a\n\x18ReleaseSavepointResponse\"\xaf\x01\n\rSavepointInfo\x12\x14\n\x0csavepoint_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x11\n\ttimestamp\x18\x04 \x01(\x06\x12\x0e\n\x06tables\x18\x05 \x03(\t\x12\x0f\n\x07\x63reated\x18\x06 \x01(\x06\x12\x0f\n\x07\x65xpires\x18\x07 \x01(\x06\x12\x12\n\nheld_bytes\x18\x08 \x01(\x04\x12\x12\n\nunfinished\x18\t \x01(\x08\"k\n\x14HoldSavepointRequest\x12\x34\n\tsavepoint\x18\x01 \x01(\x0b\x32!.txnstatus.CreateSavepointRequest\x12\x0c\n\x04here\x18\x02 \x03(\t\x12\x0f\n\x07is_home\x18\x03 \x01(\x08\"D\n\x15HoldSavepointResponse\x12+\n\tsavepoint\x18\x01 \x01(\x0b\x32\x18.txnstatus.SavepointInfo\",\n\x14\x44ropSavepointRequest\x12\x14\n\x0csavepoint_id\x18\x01 \x01(\t\"\x17\n\x15\x44ropSavepointResponse2\x9a\x02\n\nSavepoints\x12X\n\x0f\x43reateSavepoint\x12!.txnstatus.CreateSavepointRequest\x1a\".txnstatus.CreateSavepointResponse\x12U\n\x0eListSavepoints\x12 .txnstatus.ListSavepointsRequest\x1a!.txnstatus.ListSavepointsResponse\x12[\n\x10ReleaseSavepoint\x12\".txnstatus.ReleaseSavepointRequest\x1a#.txnstatus.ReleaseSavepointResponse2\xb9\x01\n\x0fSavepointHolder\x12R\n\rHoldSavepoint\x12\x1f.txnstatus.HoldSavepointRequest\x1a .txnstatus.HoldSavepointResponse\x12R\n\rDropSavepoint\x12\x1f.txnstatus.DropSavepointRequest\x1a .txnstatus.DropSavepointResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ftxnstatus/proto/savepoint.proto\x12\ttxnstatus\"\x7f\n\x16\x43reateSavepointRequest\x12\x14\n\x0csavepoint_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x11\n\ttimestamp\x18\x04 \x01(\x06\x12\x0e\n\x06tables\x18\x05 \x03(\t\x12\x0f\n\x07\x65xpires\x18\x06 \x01(\x06\"F\n\x17\x43reateSavepointResponse\x12+\n\tsavepoint\x18\x01 \x01(\x0b\x32\x18.txnstatus.SavepointInfo\"\x17\n\x15ListSavepointsRequest\"F\n\x16ListSavepointsResponse\x12,\n\nsavepoints\x18\x01 \x03(\x0b\x32\x18.txnstatus.SavepointInfo\"a\n\x17ReleaseSavepointRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0csavepoint_id\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\"\x1a\n\x18ReleaseSavepointResponse\"\xaf\x01\n\rSavepointInfo\x12\x14\n\x0csavepoint_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x11\n\ttimestamp\x18\x04 \x01(\x06\x12\x0e\n\x06tables\x18\x05 \x03(\t\x12\x0f\n\x07\x63reated\x18\x06 \x01(\x06\x12\x0f\n\x07\x65xpires\x18\x07 \x01(\x06\x12\x12\n\nheld_bytes\x18\x08 \x01(\x04\x12\x12\n\nunfinished\x18\t \x01(\x08\"k\n\x14HoldSavepointRequest\x12\x34\n\tsavepoint\x18\x01 \x01(\x0b\x32!.txnstatus.CreateSavepointRequest\x12\x0c\n\x04here\x18\x02 \x03(\t\x12\x0f\n\x07is_home\x18\x03 \x01(\x08\"D\n\x15HoldSavepointResponse\x12+\n\tsavepoint\x18\x01 \x01(\x0b\x32\x18.txnstatus.SavepointInfo\",\n\x14\x44ropSavepointRequest\x12\x14\n\x0csavepoint_id\x18\x01 \x01(\t\"\x17\n\x15\x44ropSavepointResponse2\x9a\x02\n\nSavepoints\x12X\n\x0f\x43reateSavepoint\x12!.txnstatus.CreateSavepointRequest\x1a\".txnstatus.CreateSavepointResponse\x12U\n\x0eListSavepoints\x12 .txnstatus.ListSavepointsRequest\x1a!.txnstatus.ListSavepointsResponse\x12[\n\x10ReleaseSavepoint\x12\".txnstatus.ReleaseSavepointRequest\x1a#.txnstatus.ReleaseSavepointResponse2\xb9\x01\n\x0fSavepointHolder\x12R\n\rHoldSavepoint\x12\x1f.txnstatus.HoldSavepointRequest\x1a .txnstatus.HoldSavepointResponse\x12R\n\rDropSavepoint\x12\x1f.txnstatus.DropSavepointRequest\x1a .txnstatus.DropSavepointResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,21 +40,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTSAVEPOINTSRESPONSE']._serialized_start=272
   _globals['_LISTSAVEPOINTSRESPONSE']._serialized_end=342
   _globals['_RELEASESAVEPOINTREQUEST']._serialized_start=344
-  _globals['_RELEASESAVEPOINTREQUEST']._serialized_end=405
-  _globals['_RELEASESAVEPOINTRESPONSE']._serialized_start=407
-  _globals['_RELEASESAVEPOINTRESPONSE']._serialized_end=433
-  _globals['_SAVEPOINTINFO']._serialized_start=436
-  _globals['_SAVEPOINTINFO']._serialized_end=611
-  _globals['_HOLDSAVEPOINTREQUEST']._serialized_start=613
-  _globals['_HOLDSAVEPOINTREQUEST']._serialized_end=720
-  _globals['_HOLDSAVEPOINTRESPONSE']._serialized_start=722
-  _globals['_HOLDSAVEPOINTRESPONSE']._serialized_end=790
-  _globals['_DROPSAVEPOINTREQUEST']._serialized_start=792
-  _globals['_DROPSAVEPOINTREQUEST']._serialized_end=836
-  _globals['_DROPSAVEPOINTRESPONSE']._serialized_start=838
-  _globals['_DROPSAVEPOINTRESPONSE']._serialized_end=861
-  _globals['_SAVEPOINTS']._serialized_start=864
-  _globals['_SAVEPOINTS']._serialized_end=1146
-  _globals['_SAVEPOINTHOLDER']._serialized_start=1149
-  _globals['_SAVEPOINTHOLDER']._serialized_end=1334
+  _globals['_RELEASESAVEPOINTREQUEST']._serialized_end=441
+  _globals['_RELEASESAVEPOINTRESPONSE']._serialized_start=443
+  _globals['_RELEASESAVEPOINTRESPONSE']._serialized_end=469
+  _globals['_SAVEPOINTINFO']._serialized_start=472
+  _globals['_SAVEPOINTINFO']._serialized_end=647
+  _globals['_HOLDSAVEPOINTREQUEST']._serialized_start=649
+  _globals['_HOLDSAVEPOINTREQUEST']._serialized_end=756
+  _globals['_HOLDSAVEPOINTRESPONSE']._serialized_start=758
+  _globals['_HOLDSAVEPOINTRESPONSE']._serialized_end=826
+  _globals['_DROPSAVEPOINTREQUEST']._serialized_start=828
+  _globals['_DROPSAVEPOINTREQUEST']._serialized_end=872
+  _globals['_DROPSAVEPOINTRESPONSE']._serialized_start=874
+  _globals['_DROPSAVEPOINTRESPONSE']._serialized_end=897
+  _globals['_SAVEPOINTS']._serialized_start=900
+  _globals['_SAVEPOINTS']._serialized_end=1182
+  _globals['_SAVEPOINTHOLDER']._serialized_start=1185
+  _globals['_SAVEPOINTHOLDER']._serialized_end=1370
 # @@protoc_insertion_point(module_scope)

@@ -39,12 +39,16 @@ class ListSavepointsResponse(_message.Message):
     def __init__(self, savepoints: _Optional[_Iterable[_Union[SavepointInfo, _Mapping]]] = ...) -> None: ...
 
 class ReleaseSavepointRequest(_message.Message):
-    __slots__ = ("name", "savepoint_id")
+    __slots__ = ("name", "savepoint_id", "owner", "as_operator")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SAVEPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    AS_OPERATOR_FIELD_NUMBER: _ClassVar[int]
     name: str
     savepoint_id: str
-    def __init__(self, name: _Optional[str] = ..., savepoint_id: _Optional[str] = ...) -> None: ...
+    owner: str
+    as_operator: bool
+    def __init__(self, name: _Optional[str] = ..., savepoint_id: _Optional[str] = ..., owner: _Optional[str] = ..., as_operator: _Optional[bool] = ...) -> None: ...
 
 class ReleaseSavepointResponse(_message.Message):
     __slots__ = ()

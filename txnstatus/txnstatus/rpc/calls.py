@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from txnstatus.errors import InternalError, TxnError
+from txnstatus.roles import View
 from txnstatus.rpc.deadlines import answering_by, caller_waits_until
+from txnstatus.security.access import showing_to
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., None])
 class Call:
     """One call. Who asks hears one answer, or none once it has given up."""
 
-    __slots__ = ("answer_by", "is_over", "led_at", "on_end", "repeated", "request")
+    __slots__ = ("answer_by", "is_over", "led_at", "on_end", "repeated", "request", "view")
 
     def __init__(self, request: Any, answer_by: float) -> None:
         """`answer_by`: the loop's time at which the answer is to be there. The request is changed by nobody."""
@@ -42,6 +44,8 @@ class Call:
         """Whether it was sent more than once: what was sent before may have been done."""
         self.led_at = ""
         """The address of the other node that answers it, as leader; empty: none does."""
+        self.view: View | None = None
+        """What who asks is shown; None: all."""
 
     def tell(self, answer: Answer) -> None:
         if not self.is_over:
@@ -113,7 +117,7 @@ def one_by_one(name: str, method: Callable[[Any], Awaitable[Message]]) -> Handle
     """Each call is a task, which is cancelled when nobody waits for it."""
 
     async def answer(call: Call) -> None:
-        with answering_by(call.answer_by):
+        with answering_by(call.answer_by), showing_to(call.view):
             try:
                 result: Answer = await method(call.request)
             except TxnError as error:

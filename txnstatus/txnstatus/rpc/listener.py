@@ -22,7 +22,8 @@ from txnstatus.rpc.connection import (
     split_address,
 )
 from txnstatus.rpc.guests import Bounds, Guests
-from txnstatus.rpc.server import Registry, refuse, refuse_first
+from txnstatus.rpc.reading import refuse, refuse_first
+from txnstatus.rpc.server import Registry
 from txnstatus.security.principals import Kind
 from txnstatus.security.stream import HANDSHAKE, TAKES_NONE, TlsStream
 from txnstatus.security.tls import Tls, check_cluster_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -19,18 +18,19 @@ from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_PLAIN_REQUEST_BYTES, MAX_REQUEST_BYTES
 from txnstatus.measures import Measures
 from txnstatus.proto import rpc_pb2 as pb
+from txnstatus.roles import View
 from txnstatus.rpc import bulk
 from txnstatus.rpc.calls import Answer, Call, Handler, asked, failed, handler_of
-from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, MAX_SHARED_FRAME_BYTES, Connection, Outbox
+from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
 from txnstatus.rpc.deadlines import Deadlines, answer_by
 from txnstatus.rpc.errors import clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.load import Load
 from txnstatus.rpc.methods import full_name, is_method, snake
 from txnstatus.rpc.owners import check_call, claim
+from txnstatus.rpc.reading import read
+from txnstatus.security.access import Access
 from txnstatus.security.principals import Principal
-
-log = logging.getLogger(__name__)
 
 NOT_SERVED = "give the addresses of nodes that have the role"
 """The hint of an answer that another node may give."""
@@ -86,6 +86,7 @@ class Registry:
         self._name, self.only_processes = name, only_processes
         self.measures = measures if measures is not None else Measures()
         self.cluster_id = cluster_id
+        self.access = Access()
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
         self._of_clients = Load(CLIENTS_BYTES)
@@ -133,6 +134,7 @@ class Registry:
         except DecodeError as error:
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}") from error
         claim(request, caller)
+        self.access.check(caller, method, request)
         return request
 
     def answer(self, method: str, calls: Sequence[Call], group: str = "") -> None:
@@ -176,8 +178,14 @@ class Registry:
     ) -> Message:
         """One call, by itself; who asks waits so long. `caller`: as for `read`. Raises TxnErrors only."""
         request = self.read(method, payload, group, caller)
-        answer: Message = await asked(request, seconds, lambda calls: self.answer(method, calls, group))
-        return answer
+
+        def ask(calls: Sequence[Call]) -> None:
+            for call in calls:
+                call.view = self.access.view(caller)
+            self.answer(method, calls, group)
+
+        answer: Message = await asked(request, seconds, ask)
+        return self.access.shown(caller, method, answer)
 
     def serve(self, connection: Connection) -> None:
         """Answers the calls that come over it, until it ends."""
@@ -218,6 +226,7 @@ class _Served(Call):
         self.method = call.method
         self.came = came
         self.size = size
+        self.view = calls.view
         self._calls = calls
 
     def _hear(self, answer: Answer) -> None:
@@ -234,6 +243,7 @@ class ServedCalls:
         self._load = load
         self._caller = connection.principal if load is not None else None
         """Principal of the certificate; None: there is none, or it calls for whom it says."""
+        self._is_user = self._caller is not None and not self._caller.is_process
         self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
         self._replies.open(connection)
         connection.on_room = self._on_room
@@ -250,7 +260,7 @@ class ServedCalls:
         connection.take_up(self._take, self._end)
 
     def _take(self, data: bytes) -> None:
-        frame = _read(data)
+        frame = read(data)
         if frame is None or len(self._waiting) + len(frame.calls) > MAX_WAITING_CALLS:
             self._connection.abort()
             return
@@ -271,6 +281,11 @@ class ServedCalls:
             self._begin()
         if self._load is not None and self._waiting_bytes > CLIENT_WAITING_BYTES:
             self._connection.abort()
+
+    @property
+    def view(self) -> View | None:
+        """What the caller is shown now; None: all."""
+        return self._registry.access.view(self._caller) if self._is_user else None
 
     def give_up(self) -> None:
         """Ends it at once, with all that it has under way."""
@@ -328,7 +343,7 @@ class ServedCalls:
             measures.refusals[call.method, answer.code] += 1
             self._reply(pb.Reply(id=call.id, error=to_detail(answer)))
             return
-        response = answer.SerializeToString()
+        response = self._registry.access.shown(self._caller, call.method, answer).SerializeToString()
         if len(response) > MAX_MESSAGE_BYTES:
             error = InvalidArgument(f"an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible")
             self._reply(pb.Reply(id=call.id, error=to_detail(error)))
@@ -368,27 +383,3 @@ class ServedCalls:
         for call in list(self._running):
             call.give_up()
         self._running.clear()
-
-
-def refuse(connection: Connection, frame: bytes, error: TxnError) -> None:
-    """Answers the calls in the frame with the error: those that fit into one turn of the loop."""
-    asked, detail = _read(frame) or pb.Frame(), to_detail(error)
-    replies = [pb.Reply(id=call.id, error=detail) for call in asked.calls[:CALLS_PER_TURN]]
-    connection.send(pb.Frame(replies=replies).SerializeToString())
-
-
-def refuse_first(connection: Connection, error: TxnError) -> None:
-    """Answers a call that is not read: those who call count from 1."""
-    connection.send(pb.Frame(replies=[pb.Reply(id=1, error=to_detail(error))]).SerializeToString())
-
-
-def _read(frame: bytes) -> pb.Frame | None:
-    """What a frame of calls holds; None: it does not read, or not in a moment."""
-    if len(frame) > MAX_SHARED_FRAME_BYTES and not bulk.is_one_call(frame):
-        log.warning("a frame of %d bytes that is not one call: %d are possible", len(frame), MAX_SHARED_FRAME_BYTES)
-        return None
-    try:
-        return pb.Frame.FromString(frame)
-    except DecodeError as error:
-        log.warning("a frame that does not read: %s", error)
-        return None

@@ -1,0 +1,79 @@
+"""Who has which role: grants are in the catalog, and whoever makes a table is its owner."""
+
+from __future__ import annotations
+
+from txnmanager.keepers import Keepers
+from txnstatus.catalog import commands as catalog
+from txnstatus.catalog import grants
+from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.names import check_table_name
+from txnstatus.proto import admin_pb2 as pb
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.roles import Role, check_identity, check_object, check_role
+from txnstatus.security.access import Access, may_grant
+
+
+class Granting:
+    """Implements what the Admin service has of grants, and the making of tables."""
+
+    def __init__(self, client: TxnSystemClient, keepers: Keepers, access: Access) -> None:
+        self._cluster = client.cluster
+        self._catalog = CatalogClient(client)
+        self._keepers = keepers
+        self._access = access
+
+    async def grant(self, request: pb.GrantRequest) -> pb.GrantResponse:
+        """This node goes by it when it is answered; each other one within a moment, if it reaches the catalog.
+
+        Raises InvalidArgument; NotFound for a table that there is not; LimitReached.
+        """
+        name, table_id = check_object(request.object), ""
+        role, identity = check_role(request.role), check_identity(request.identity)
+        if "." in name:
+            get, response = table_pb.GetTableRequest(name=name), table_pb.GetTableResponse
+            table_id = (await self._keepers.call(name, "txnstatus.Table/GetTable", get, response)).table.table_id
+        await self._catalog.change(catalog.Grant(name, table_id, identity, role))
+        return pb.GrantResponse()
+
+    async def revoke(self, request: pb.RevokeRequest) -> pb.RevokeResponse:
+        """As for `grant`. Raises InvalidArgument."""
+        name, role = check_object(request.object), check_role(request.role)
+        await self._catalog.change(catalog.Revoke(name, check_identity(request.identity), role))
+        return pb.RevokeResponse()
+
+    async def show_grants(self, request: pb.ShowGrantsRequest) -> pb.ShowGrantsResponse:
+        """By what this node has heard. The caller's own, and those on objects on which it may grant."""
+        return pb.ShowGrantsResponse(
+            grants=[
+                pb.GrantInfo(object=each.object, identity=holder.identity, role=role)
+                for each in sorted(self._cluster.state.grants.values(), key=lambda each: each.object)
+                if not request.HasField("object") or each.object == request.object
+                for holder in each.holders
+                if request.identity in ("", holder.identity) and may_grant(each.object, holder.identity)
+                for role in holder.roles
+            ]
+        )
+
+    async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
+        """The table is its maker's when it is answered. Raises LimitReached where it could not be."""
+        name, method = check_table_name(request.name), "txnstatus.Table/CreateTable"
+        is_users = bool(request.owner) and "/" not in request.owner
+        if is_users and not self._owns(check_identity(request.owner), name):
+            grants.check_room(self._cluster.state.grants, 1)
+        answer = await self._keepers.call(name, method, request, table_pb.CreateTableResponse)
+        if is_users:
+            await self._owned(name, answer.table.table_id, request.owner)
+        return answer
+
+    async def _owned(self, name: str, table_id: str, owner: str) -> None:
+        """Nothing is granted any more on another table of the name; and the owner has the role, if that is not so by
+        what is granted on what the table is in."""
+        known = self._cluster.state.grants.get(name)
+        if known is not None and known.table_id != table_id:
+            await self._catalog.change(catalog.ForgetGrants(name, known.table_id))
+        if not self._owns(owner, name):
+            await self._catalog.change(catalog.Grant(name, table_id, owner, Role.OWNER))
+
+    def _owns(self, identity: str, name: str) -> bool:
+        return bool(self._access.rights.on(identity, name) & Role.OWNER.bit)

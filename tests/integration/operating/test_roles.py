@@ -1,0 +1,247 @@
+"""Roles in a cluster of real processes: several users with certificates of their own, and what each may do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests import blocks
+from tests.support import SCHEMA, fast_cluster, rows, visible, wait_until
+from txnclient import AlreadyExists, Client, Grant, NotAuthorized, NotFound, connect
+from txndeploy.ctl import commands
+from txndeploy.local.authority import Authority
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.proto import admin_pb2
+from txnstatus.security.principals import Kind
+from txnstatus.security.tls import VARIABLE
+
+User = Callable[[str], Client]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with fast_cluster(tmp_path_factory.mktemp("roles"), secure=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def credentials(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    authority, directory = Authority.load(cluster.directory / "authority"), tmp_path_factory.mktemp("users")
+
+    def of(name: str) -> Path:
+        if not (directory / name).exists():
+            authority.issue(Kind.USER, name, directory / name)
+        return directory / name
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def user(cluster: LocalCluster, credentials: Callable[[str], Path]) -> Iterator[User]:
+    """Clients by their users' names; `admin` is whoever runs the cluster."""
+    there: dict[str, Client] = {}
+
+    def of(name: str) -> Client:
+        if name not in there:
+            shown = cluster.credentials if name == "admin" else credentials(name)
+            there[name] = connect(cluster.addresses, credentials=shown)
+        return there[name]
+
+    yield of
+    for client in there.values():
+        client.close()
+
+
+def granted(user: User, role: str, name: str, on: str | None) -> None:
+    """Returns once every node goes by it."""
+    admin, client = user("admin"), user(name)
+    admin.grant(role, name, on=on)
+    wait_until(lambda: sees(client, role, on), f"{name} is {role} of {on}")
+
+
+def sees(client: Client, role: str, on: str | None) -> bool:
+    """Whether each node that is asked knows of the grant: the client asks one after the other."""
+    return all(Grant(on, client.owner, role) in client.grants(client.owner) for _ in range(6))
+
+
+def test_whoever_has_no_role_is_told_nothing(user: User) -> None:
+    user("admin").create_table("dark.there", SCHEMA)
+    eve = user("eve")
+    for call in (
+        eve.last_commit,
+        eve.tables,
+        eve.begin,
+        eve.savepoints,
+        eve.compactions,
+        eve.locks,
+        eve.transactions,
+        lambda: eve.get(0),
+        lambda: eve.create_table("dark.more", SCHEMA),
+    ):
+        with pytest.raises(NotAuthorized, match="eve may not call"):
+            call()
+    texts = set()
+    for name in ("dark.there", "dark.nowhere"):
+        with pytest.raises(NotAuthorized, match=f"for reader or operator on table {name}") as told:
+            eve.table(name)
+        texts.add(str(told.value).replace(name, "NAME"))
+    assert len(texts) == 1, "what is there is told by how it is refused"
+    assert eve.grants() == []
+
+
+def test_each_role_does_what_it_says(user: User) -> None:
+    admin, table = user("admin"), "sales.orders"
+    admin.create_table(table, SCHEMA)
+    for role, name in (("reader", "rita"), ("writer", "wim"), ("owner", "olga")):
+        granted(user, role, name, table)
+    granted(user, "operator", "otto", None)
+    rita, wim, olga, otto = map(user, ("rita", "wim", "olga", "otto"))
+
+    with wim.transaction() as txn:
+        txn.write(rows(1), table)
+    assert visible(rita, table) == visible(wim, table) == visible(olga, table) == [[1]]
+    with pytest.raises(NotAuthorized, match=f"otto may not call Table/Scan: that is for reader on table {table}"):
+        visible(otto, table)
+    txn = rita.begin()
+    with pytest.raises(NotAuthorized, match=f"for writer on table {table}"):
+        txn.write(rows(2), table)
+    txn.abort()  # it is still hers
+    with pytest.raises(NotAuthorized, match=f"for writer on table {table}"):
+        rita.begin(tables=[table])
+
+    for refused in (rita, wim, otto):
+        with pytest.raises(NotAuthorized, match=f"for owner on table {table}"):
+            refused.alter_table(table, add="more bigint")
+        with pytest.raises(NotAuthorized, match=f"for (reader|writer|owner).* on table {table}"):
+            refused.drop_table(table)
+        with pytest.raises(NotAuthorized, match=f"for owner on table {table}"):
+            refused.grant("reader", "eve", on=table)
+    olga.alter_table(table, add="more bigint")
+    with pytest.raises(NotAuthorized, match="for admin on table"):
+        olga.grant("admin", "olga", on=table)
+    with pytest.raises(NotAuthorized, match="for owner on database sales"):
+        olga.grant("reader", "rita", on="sales")
+
+    held = wim.begin()
+    for refused in (rita, olga):
+        with pytest.raises(NotAuthorized, match="for operator on the cluster"):
+            refused.abort(held.id, "it is in my way")
+    otto.abort(held.id, "it is in the way")
+    for name in ("rita", "wim", "olga"):
+        with pytest.raises(NotAuthorized, match="for operator on the cluster"):
+            user(name).add_group()
+
+
+def test_what_one_may_not_see_is_not_listed(user: User) -> None:
+    admin = user("admin")
+    for name in ("seen.one", "hidden.one", "hidden.two"):
+        admin.create_table(name, SCHEMA)
+    granted(user, "reader", "sam", "seen.one")
+    sam = user("sam")
+    assert [each.name for each in sam.tables()] == ["seen.one"]
+    with admin.transaction(label="of both") as both:
+        both.write(rows(1), "seen.one")
+        both.write(rows(1), "hidden.one")
+    with admin.transaction(label="of one") as one:
+        one.write(rows(2), "seen.one")
+    own = sam.begin(label="his own")
+    assert {each.txn_id for each in sam.transactions()} >= {own.id, one.id}
+    assert all(each.owner == "sam" or set(each.participants) <= {"seen.one"} for each in sam.transactions())
+    told = sam.get(both.id)
+    assert told.state == admin.get(both.id).state
+    assert (told.owner, told.label, tuple(told.participants)) == ("", "", ())
+    assert admin.get(both.id).label == "of both"
+    with pytest.raises(NotAuthorized, match=r"for reader or operator on table hidden\.one"):
+        sam.transactions(participant="hidden.one")
+    with pytest.raises(NotAuthorized, match="for reader or operator on the cluster"):
+        sam.timeline()
+    admin.savepoint("of hidden", ["hidden.one"])
+    admin.savepoint("of seen", ["seen.one"])
+    assert [each.name for each in sam.savepoints()] == ["of seen"]
+    with pytest.raises(NotAuthorized, match="belongs to"):
+        sam.release_savepoint("of seen")
+    catalog = sam.call(
+        "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+    ).catalog
+    assert catalog.nodes
+    assert not catalog.grants
+    assert [each for each in sam.grants() if each.identity != "sam"] == []
+
+
+def test_whoever_makes_a_table_owns_it_and_a_drop_ends_what_was_granted(user: User) -> None:
+    granted(user, "writer", "ann", "mine")
+    ann, bob, admin = user("ann"), user("bob"), user("admin")
+    with pytest.raises(NotAuthorized, match="for writer on database others"):
+        ann.create_table("others.t", SCHEMA)
+    ann.create_table("mine.t", SCHEMA)
+    assert Grant("mine.t", "ann", "owner") in ann.grants()
+    ann.grant("writer", "bob", on="mine.t")
+    wait_until(lambda: sees(bob, "writer", "mine.t"), "bob may write")
+    with bob.transaction() as txn:
+        txn.write(rows(7), "mine.t")
+    with pytest.raises(NotAuthorized):
+        bob.drop_table("mine.t")
+    ann.drop_table("mine.t")
+    wait_until(lambda: all(each.on != "mine.t" for each in admin.grants()), "what was granted on it is forgotten")
+    admin.create_table("mine.t", SCHEMA)  # another one
+    assert all(each.on != "mine.t" for each in admin.grants())
+    with pytest.raises(NotAuthorized):
+        bob.begin(tables=["mine.t"])
+    with pytest.raises(NotFound):
+        admin.grant("reader", "bob", on="mine.nowhere")
+
+
+def test_a_revocation_holds_for_what_begins_then(user: User) -> None:
+    admin = user("admin")
+    admin.create_table("open.t", SCHEMA)
+    granted(user, "writer", "vera", "open")
+    vera = user("vera")
+    txn, other = vera.begin(), vera.begin()
+    txn.write(rows(1), "open.t")
+    admin.revoke("writer", "vera", on="open")
+    wait_until(lambda: all(vera.grants() == [] for _ in range(6)), "vera has no role")
+    with pytest.raises(NotAuthorized):
+        other.write(rows(2), "open.t")
+    other.abort()
+    txn.commit()
+    assert visible(admin, "open.t") == [[1]]
+
+
+def test_what_the_page_shows_is_done(cluster: LocalCluster, user: User) -> None:
+    shown = {"TXN_CLUSTER": cluster.addresses, VARIABLE: str(cluster.credentials)}
+    with contextlib.suppress(AlreadyExists):
+        user("admin").create_table("sales.orders", SCHEMA)
+    for line in blocks.block("docs/security.md", "txnctl grant").splitlines():
+        result = CliRunner().invoke(commands.app, line.split()[1:], env=shown)
+        assert result.exit_code == 0, f"{line}: {result.output}"
+    assert user("admin").grants("bob") == [Grant("sales.orders", "bob", "reader")]
+    assert user("admin").grants("alice") == []
+
+
+def test_roles_are_granted_by_txnctl_and_by_sql(cluster: LocalCluster, user: User) -> None:
+    shown = {"TXN_CLUSTER": cluster.addresses, VARIABLE: str(cluster.credentials)}
+
+    def ctl(*arguments: str, code: int = 0) -> str:
+        result = CliRunner().invoke(commands.app, arguments, env=shown)
+        assert result.exit_code == code, f"{arguments}: {result.output}{result.exception!r}"
+        return result.output
+
+    assert "carl is reader of database shop" in ctl("grant", "reader", "carl", "--on", "shop")
+    assert "carl is operator of the cluster" in ctl("grant", "operator", "carl", "--everywhere")
+    assert "database shop" in ctl("grants", "carl")
+    ctl("grant", "reader", "carl", code=2)
+    ctl("grant", "reader", "carl", "--on", "shop.nowhere", code=1)
+    ctl("revoke", "operator", "carl", "--everywhere")
+    admin = user("admin")
+    with admin.sql_session("roles") as session:
+        session.sql("GRANT writer ON DATABASE shop TO carl")
+        session.sql("GRANT admin ON CLUSTER TO 'carl@example.org'")
+        session.sql("REVOKE reader ON DATABASE shop FROM carl")
+        told = session.sql("SHOW GRANTS").to_pylist()
+    assert {"object": None, "identity": "carl@example.org", "role": "admin"} in told
+    assert admin.grants("carl") == [Grant("shop", "carl", "writer")]
+    admin.revoke("admin", "carl@example.org", on=None)

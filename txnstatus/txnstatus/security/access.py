@@ -1,0 +1,79 @@
+"""What a process lets users do: by the last state of the catalog that it has heard of."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator
+from contextvars import ContextVar
+
+from google.protobuf.message import Message
+
+from txnstatus.proto import common_pb2 as common
+from txnstatus.roles import Granted, Rights, Role, View
+from txnstatus.security import authority, visible
+from txnstatus.security.principals import Principal
+
+_VIEW: ContextVar[View | None] = ContextVar("view", default=None)
+"""What the caller of the running handler is shown; None: all."""
+
+
+class Access:
+    """Nobody may do anything, until it is heard what is granted."""
+
+    def __init__(self, admins: Collection[str] = ()) -> None:
+        """`admins`: as for Rights."""
+        self._admins = tuple(admins)
+        self.rights = Rights((), self._admins)
+
+    def learn(self, granted: Iterable[Granted]) -> None:
+        """From now on that is what is granted."""
+        self.rights = Rights(granted, self._admins)
+
+    def check(self, caller: Principal | None, method: str, request: Message) -> None:
+        """`caller` None: it is not known who calls, and all may do all. Raises NotAuthorized."""
+        if caller is not None and not caller.is_process:
+            authority.check(self.rights, caller.owner, method, request)
+
+    def view(self, caller: Principal | None) -> View | None:
+        """What a caller is shown; None: all."""
+        return None if caller is None or caller.is_process else View(caller.owner, self.rights)
+
+    def shown(self, caller: Principal | None, method: str, answer: Message) -> Message:
+        """What a caller is shown of an answer."""
+        view = self.view(caller) if method in visible.SHOWN else None
+        return answer if view is None else visible.SHOWN[method](view, answer)
+
+
+@contextlib.contextmanager
+def showing_to(view: View | None) -> Iterator[None]:
+    """The handler that runs in the block answers somebody who is shown that."""
+    token = _VIEW.set(view)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # what was never finished is closed from elsewhere, when it is garbage
+            _VIEW.reset(token)
+
+
+def shown_to_caller(txn: common.TxnInfo) -> common.TxnInfo:
+    """What the caller of the running handler is shown of a transaction."""
+    view = _VIEW.get()
+    return txn if view is None else visible.shown_transaction(view, txn)
+
+
+def may_grant(name: str, identity: str) -> bool:
+    """Whether the caller of the running handler is told what somebody has on an object: it is itself, or owns it."""
+    view = _VIEW.get()
+    return view is None or view.identity == identity or view.has(Role.OWNER, name)
+
+
+def reads(name: str) -> bool:
+    """Whether the caller of the running handler may read a table."""
+    view = _VIEW.get()
+    return view is None or view.has(Role.READER, name)
+
+
+def sees(name: str) -> bool:
+    """Whether the caller of the running handler is told that a table or a database is there."""
+    view = _VIEW.get()
+    return view is None or view.sees(name)
