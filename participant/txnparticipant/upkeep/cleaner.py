@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 PASS_SECONDS = 1.0
 AT_ONCE = 50
-"""Transactions whose directories one visit to the disk's thread removes: others want it, too."""
+"""Transactions whose directories one visit to the disk's thread removes, and that one turn of the loop looks at: others
+want these, too."""
 
 Key = tuple[str, TxnId]
 """A table's id, and a transaction that left something there."""
@@ -67,6 +68,8 @@ class Cleaner:
     _due: list[tuple[float, str, TxnId]] = field(default_factory=list)
     """A heap of when what is to be looked at, by table id: a pass does not touch what is in its grace."""
     _passes: dict[Key, _Pass] = field(default_factory=dict)
+    _failed: list[Key] = field(default_factory=list)
+    """What is to be tried again in the next pass."""
 
     @property
     def backlog(self) -> int:
@@ -76,22 +79,21 @@ class Cleaner:
     def forget(self) -> None:
         """For a new leadership: both passes anew."""
         self._knows_all = False
-        self._due.clear()
-        self._passes.clear()
+        for known in (self._due, self._passes, self._failed):
+            known.clear()
 
     async def run_once(self) -> None:
         now = asyncio.get_running_loop().time()
         for table_id, txn_id in self._news():
             heapq.heappush(self._due, (now, table_id, txn_id))
-        due: dict[Key, None] = {}
-        while self._due and self._due[0][0] <= now:
-            _, table_id, txn_id = heapq.heappop(self._due)
-            due[table_id, txn_id] = None
-        keys = list(due)
-        for start in range(0, len(keys), AT_ONCE):
-            works = [work for key in keys[start : start + AT_ONCE] if (work := self._work(*key, now)) is not None]
-            if works:
+        while keys := self._take_due(now):
+            if works := [work for key in keys if (work := self._work(*key, now)) is not None]:
                 await self._clean(works, now)
+            elif len(keys) == AT_ONCE:
+                await asyncio.sleep(0)  # a new leader finds what was committed of late, all of it in its grace
+        for key in self._failed:
+            heapq.heappush(self._due, (now, *key))
+        self._failed.clear()
         await self._forget_tables()
 
     def _news(self) -> list[Key]:
@@ -100,6 +102,14 @@ class Cleaner:
             return changed
         self._knows_all = True
         return [(table.table_id, txn_id) for table, txn_id, _ in self.shard.to_clean()]
+
+    def _take_due(self, now: float) -> list[Key]:
+        """Each once: what is due longest, up to AT_ONCE."""
+        due: dict[Key, None] = {}
+        while len(due) < AT_ONCE and self._due and self._due[0][0] <= now:
+            _, table_id, txn_id = heapq.heappop(self._due)
+            due[table_id, txn_id] = None
+        return list(due)
 
     def _work(self, table_id: str, txn_id: TxnId, now: float) -> _Work | None:
         """What is to be removed now; None: nothing is, or it is in its grace."""
@@ -127,16 +137,16 @@ class Cleaner:
             if work.key in failed:
                 told = ", ".join(work.directories), failed[work.key]
                 log.warning("cannot remove %s, will try again: %s", *told, extra={"txn_id": work.txn_id})
-                heapq.heappush(self._due, (now, *work.key))
+                self._failed.append(work.key)
             elif work.is_second:
                 gone.append(work)
             else:
                 self._passes[work.key] = _Pass(now, work.write_ids)
                 heapq.heappush(self._due, (now + self.zombie_grace_seconds, *work.key))
         if gone:
-            await self._tell(gone, now)
+            await self._tell(gone)
 
-    async def _tell(self, works: Sequence[_Work], now: float) -> None:
+    async def _tell(self, works: Sequence[_Work]) -> None:
         answers = await self.propose_all([MarkCleaned(each.txn_id, each.table_id, each.write_ids) for each in works])
         for work, answer in zip(works, answers, strict=True):
             if isinstance(answer, TxnError):
@@ -147,7 +157,7 @@ class Cleaner:
                     answer,
                     extra={"txn_id": work.txn_id},
                 )
-                heapq.heappush(self._due, (now, *work.key))
+                self._failed.append(work.key)
             else:
                 self._passes.pop(work.key, None)  # a new leadership may have begun meanwhile
 

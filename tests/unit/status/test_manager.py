@@ -142,7 +142,6 @@ def test_one_silent_among_many_that_beat_expires_in_time() -> None:
 def test_a_new_leader_takes_many_over_in_several_ticks_and_whoever_beats_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("txnstatus.status.manager.FIRST_TAKEN_OVER", 100)
     monkeypatch.setattr("txnstatus.status.manager.MAX_TAKEN_OVER", 300)
     leader = Leader()
     leader.apply(cmd.BeginTxns("request-0", 1000, OWNER, "", int(KEEPALIVE_SECONDS * 1000), 1))
@@ -151,14 +150,16 @@ def test_a_new_leader_takes_many_over_in_several_ticks_and_whoever_beats_at_once
     leader.table.apply(cmd.BeginCommit(TxnId(0), OWNER, 1))
     leader.manager.handle(LeadershipGained(), leader.now, 1)
     watched = leader.manager._keep_alives
-    assert len(watched) == 100, "before anybody is answered"
+    assert len(watched) == 300, "before anybody is answered"
     assert 999 in watched, "the newest come first"
     assert leader.manager.keep_alive([1, 2, 999], OWNER) == {}
     assert isinstance(leader.manager.keep_alive([3], "bob")[TxnId(3)], TxnError)
     assert isinstance(leader.manager.keep_alive([0], OWNER)[TxnId(0)], IllegalState)
     for _ in range(3):
-        leader.tick(0.1)
+        assert leader.manager.is_taking_over
+        leader.tick(0.01)
         leader.manager.check_invariants()
+    assert not leader.manager.is_taking_over
     assert len(watched) == 999
     assert leader.manager.task_of(TxnId(0)) is not None, "the commit goes on"
     leader.live(KEEPALIVE_SECONDS - 1.0)

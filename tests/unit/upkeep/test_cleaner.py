@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from tests.unit.harness.shards import TABLE, abort, begun, committed, new_shard, ok, opened, table_of
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.shard import ParticipantShard
-from txnparticipant.upkeep.cleaner import Cleaner
+from txnparticipant.upkeep.cleaner import AT_ONCE, Cleaner
 from txnstatus.errors import Unavailable
 from txnstatus.types import Timestamp, TxnId
 
@@ -129,6 +130,28 @@ def test_a_pass_does_not_touch_what_is_in_its_grace(leader: Leader) -> None:
     assert len(leader.run(GRACE)) == 100
     assert leader.proposals == [50, 50], "what is told goes together"
     assert left(leader.shard) == []
+
+
+def test_a_new_leaders_pass_over_many_in_their_grace_lets_others_have_their_turns(leader: Leader) -> None:
+    """All that had committed within the grace was looked at in one turn, 70 ms for 20,000: commits waited for it."""
+    for txn in range(1, 4 * AT_ONCE):
+        begun(leader.shard, txn)
+        ok(leader.shard, opened(TxnId(txn), "unused001"))
+        committed(leader.shard, txn, f"first{txn:04}", 100 * txn)
+    looked = [0]
+
+    async def count_turns() -> None:
+        running = asyncio.ensure_future(leader.cleaner.run_once())
+        while not running.done():
+            await asyncio.sleep(0)
+            looked.append(leader.asked_for)
+
+    leader.asked_for = 0
+    leader._loop.run_until_complete(count_turns())
+    assert leader.asked_for == 4 * AT_ONCE - 1
+    assert max(after - before for before, after in itertools.pairwise(looked)) == AT_ONCE
+    assert leader.run(GRACE - 1) == []
+    assert len(leader.run(2)) == 4 * AT_ONCE - 1
 
 
 def test_what_fails_is_tried_again_in_the_next_pass(leader: Leader) -> None:

@@ -46,10 +46,8 @@ from txnstatus.types import (
 )
 
 STALENESS_TRACKER = "staleness tracker"
-MAX_TAKEN_OVER = 10_000
-"""Transactions that a new leader takes over in one tick: a few milliseconds' work."""
-FIRST_TAKEN_OVER = 1_000
-"""Transactions of them that it takes over before it answers anybody."""
+MAX_TAKEN_OVER = 1_000
+"""Transactions that a new leader takes over before it answers anybody, and then in each tick: a millisecond's work."""
 MAX_EXPIRIES = 2_000
 """Most expiries that one pass proposes."""
 FOREVER = (1 << 63) - 1
@@ -155,6 +153,11 @@ class TxnStatusManager:
         self._healthy_seconds += min(gap, self.settings.max_tick_gap_seconds)
 
     @property
+    def is_taking_over(self) -> bool:
+        """Whether there are more that a former leader has left: the next tick should come soon."""
+        return bool(self._to_take_over)
+
+    @property
     def ending_count(self) -> int:
         """Transactions that it is about to commit or abort."""
         return len(self._tasks)
@@ -184,17 +187,16 @@ class TxnStatusManager:
     def _start_leading(self, now: float) -> list[Effect]:
         self._stop_leading()
         self.leading = True
-        self._advanced_at = now
-        self._leading_since = self._healthy_seconds
+        self._advanced_at, self._leading_since = now, self._healthy_seconds
         self._next_staleness_check = now + self.settings.staleness_check_seconds
         self._to_take_over = list(self.table.unfinished_by_id)
-        return self._take_over(now, FIRST_TAKEN_OVER)
+        return self._take_over(now)
 
-    def _take_over(self, now: float, at_most: int) -> list[Effect]:
-        """Watches or drives what a former leader has left, the newest first, so many at a time: a leader that
+    def _take_over(self, now: float) -> list[Effect]:
+        """Watches or drives what a former leader has left, the newest first, MAX_TAKEN_OVER at a time: a leader that
         did so with a million at once would be silent for longer than its followers wait."""
-        taken = self._to_take_over[-at_most:]
-        del self._to_take_over[-at_most:]
+        taken = self._to_take_over[-MAX_TAKEN_OVER:]
+        del self._to_take_over[-MAX_TAKEN_OVER:]
         find, is_open = self.table.unfinished_by_id.get, TxnState.OPEN
         records = [record for record in map(find, taken) if record is not None]
         self._watch(records)
@@ -206,8 +208,7 @@ class TxnStatusManager:
         self._keep_alives.take_over(opened, self._leading_since, self.settings.failover_grace_seconds)
 
     def _stop_leading(self) -> None:
-        self.leading = False
-        self._forgetting = False
+        self.leading = self._forgetting = False
         self._to_take_over = []
         self._tasks.clear()
         self._retries.clear()
@@ -234,9 +235,8 @@ class TxnStatusManager:
                     self._keep_alives.add(record, self._healthy_seconds)
                 continue
             self._keep_alives.remove(txn_id)
-            told = (
-                record or applied
-            )  # what is forgotten by now was decided when this applied, or will be by what follows
+            # What is forgotten by now was decided when this applied, or will be by what follows.
+            told = record or applied
             if told.state in DECIDED:
                 effects.append(Decided(told))
             if record is None or record.state in TERMINAL:
@@ -325,7 +325,7 @@ class TxnStatusManager:
 
     def _tick(self, now: float, wall_micros: int) -> list[Effect]:
         self.advance_time(now)
-        effects = self._take_over(now, MAX_TAKEN_OVER) if self._to_take_over else []
+        effects = self._take_over(now) if self._to_take_over else []
         while self._retries and self._retries[0][0] <= now:
             _, txn_id = heapq.heappop(self._retries)
             task, record = self._tasks.get(txn_id), self.table.find(txn_id)

@@ -66,6 +66,8 @@ from txnstatus.wire import checked_timestamp
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.1
+TAKE_OVER_SECONDS = 0.01
+"""Time between two ticks of a leader that still takes over what the one before it has left."""
 LOOKED_AT_ONCE = 500
 """Transactions that a listing looks at before others have their turn."""
 
@@ -312,7 +314,7 @@ class StatusService:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(TAKE_OVER_SECONDS if self.manager.is_taking_over else TICK_SECONDS)
             # Time in which this leader could not hear its clients does not count against them.
             if self._driver.group.has_lease:
                 self._handle([Tick()])
