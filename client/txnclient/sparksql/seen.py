@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 
 from txnclient.info import TableInfo, table_info
@@ -93,6 +94,18 @@ class Seen:
 
     def explained(self, table: str) -> AbstractContextManager[None]:
         return self._snapshot.explained(table)
+
+    @contextmanager
+    def reading(self, table: str) -> Iterator[None]:
+        """What a plan reads is looked at. Where that fails, Spark asks for no write that was to come of it: so the
+        statement fails here, if it is one of a block.
+        """
+        with ExitStack() as stack:
+            if isinstance(self.scope, Block):
+                txn = stack.enter_context(self.scope.using())
+                stack.enter_context(txn.working(f"a read of {table}"))
+            stack.enter_context(self.explained(table))
+            yield
 
     def release(self) -> None:
         """The snapshot of a transaction is its own."""

@@ -210,7 +210,7 @@ class Tables:
     def _files(self, request: Request) -> Request:
         """What a scan reads: files that are what was written, with their dead rows, and the rows that are in none."""
         there, needed = self._needed(request)
-        with self._kept(request).seen.explained(request["table"]):
+        with self._kept(request).seen.reading(request["table"]):
             data_files.check(needed)
         answer: Request = {
             "files": [_file(each, there) for each in needed],

@@ -133,7 +133,7 @@ class Writes:
             with seen.scope.using() as txn:
                 remove(txn)
         elif partitions:
-            with self._client.transaction(label) as alone:
+            with self._client.transaction(label, tables=[table]) as alone:
                 remove(alone)
             self.receipt = alone.receipt
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions
 from tests.spark.sql.looking import WANTS_ALL_COLUMNS
 from tests.support import wait_until
 from txnclient import Client, RowsAffected, Snapshot, Transaction
+from txnclient.session import Session
 from txnclient.sparksql import last_commit
 from txnstatus import partitions
 from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, TxnAborted
@@ -322,3 +323,30 @@ def test_an_insert_asks_once_what_there_is(
     monkeypatch.setattr(Snapshot, "scan", counted)
     sql(f"INSERT INTO txn.{table} VALUES (1)")
     assert scans == [table]
+
+
+def test_a_statement_begins_in_the_group_of_the_table_that_it_changes(
+    sql: Sql, client: Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, near = Session.call, list[str]()
+
+    def noted(session: Session, method: str, request: Any, *args: Any, **options: Any) -> Any:
+        if method == "txnstatus.TxnManager/BeginTransaction":
+            near.append(request.near)
+        return call(session, method, request, *args, **options)
+
+    table, other = new_table("id bigint, day int", partition_by=["day"]), new_table("id bigint")
+    client.write(pa.table({"id": [1, 2]}), other)
+    monkeypatch.setattr(Session, "call", noted)
+    for statement in (
+        "INSERT INTO txn.{0} SELECT id, 1 FROM txn.{1}",
+        "INSERT OVERWRITE txn.{0} SELECT id, 2 FROM txn.{1}",
+        "UPDATE txn.{0} SET id = id + 2 WHERE id IN (SELECT id FROM txn.{1})",
+        "DELETE FROM txn.{0} WHERE id > 3",
+        "MERGE INTO txn.{0} t USING txn.{1} s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, day) VALUES (s.id, 3)",
+        "ALTER TABLE txn.{0} DROP PARTITION (day = 3)",
+        "TRUNCATE TABLE txn.{0}",
+    ):
+        sql(statement.format(table, other))
+        assert near == [table], statement
+        near.clear()
