@@ -30,6 +30,11 @@ def changes(action: exp.Expression, tree: exp.Expression) -> Iterator[ColumnChan
                 yield _added(each, tree)
         case exp.AlterColumn():
             yield _altered(action, tree)
+        case exp.AlterRename():
+            raise InvalidArgument(
+                f"{shown(tree)}: a table keeps its name",
+                hint="CREATE TABLE the other one AS SELECT * FROM it, and DROP TABLE it: two steps",
+            )
         case _:
             raise InvalidArgument(
                 f"{shown(tree)}: that is nothing that becomes of a table without Spark",
