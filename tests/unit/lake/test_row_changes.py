@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from txnstatus.lake.rows import COMMIT_TS, DELETED, Change, changes_schema, changes_table, rows_schema, to_ipc
@@ -44,3 +46,25 @@ def test_all_kinds_are_in_their_order() -> None:
 def test_one_kind_and_none() -> None:
     assert told(delete(1, 3), delete(2, 1)) == [(1, 3, True, None), (2, 1, True, None)]
     assert told() == []
+
+
+def test_rows_from_before_a_column_have_what_it_came_with() -> None:
+    """As a flush writes them: those of before, a null that was written since, and a row that is deleted."""
+    columns = (
+        *SCHEMA.columns,
+        Column("n", "int", added=True, default="6", initial="5"),
+        Column("m", "int", added=True),
+    )
+    later = replace(SCHEMA, columns=columns)
+    row = {"id": [2], "v": ["w"], "n": [None], "m": [7]}
+    changes = [
+        upsert(1, 1),
+        Change(Timestamp(2), False, to_ipc(pa.table(row, rows_schema(later, deletes=False)))),
+        delete(3, 1),
+    ]
+    found = changes_table(changes, later)
+    assert found.select(["id", "n", "m"]).to_pylist()[:2] == [
+        {"id": 1, "n": 5, "m": None},
+        {"id": 2, "n": None, "m": 7},
+    ]
+    assert found["id"].to_pylist() == [1, 2, 1]
