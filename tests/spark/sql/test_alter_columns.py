@@ -230,7 +230,7 @@ def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new
         ("ALTER COLUMN id DROP NOT NULL", "part of the primary key"),
         ("ADD COLUMN id int", "already exists|FIELD_ALREADY_EXISTS"),
         ("ADD COLUMN w int NOT NULL", "NOT NULL: the rows that there are have nulls in it"),
-        ("ADD COLUMN w int DEFAULT 5", r"ADD COLUMN w \.\.\. DEFAULT is not possible|default value"),
+        ("ADD COLUMN w int DEFAULT current_user()", "a default is a literal|DEFAULT"),
         ("ADD COLUMN s.field int", r"ADD COLUMN s\.field is not possible"),
     ):
         with pytest.raises(Exception, match=why):
