@@ -45,6 +45,7 @@ PROTOS = (
     "timeline",
     "compaction",
     "audit",
+    "backup",
     "admin",
     "txn_status",
     "participant",

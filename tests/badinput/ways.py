@@ -12,6 +12,7 @@ from txnstatus.rpc.methods import full_name
 LEFT_OUT = {
     "txnstatus.Catalog/ChangeCatalog": "takes a cluster apart: test_catalog_changes.py has one for each change",
     "txnstatus.Admin/RemoveForeign": "is a change of the catalog, too",
+    "txnstatus.CutHolder/HoldGroup": "holds all others up: tests/unit/deploy/test_cuts.py",
 }
 """Methods that are left out, and why."""
 MOVE = "txnstatus.Admin/MoveReplica"
@@ -25,7 +26,9 @@ BETWEEN_NODES = {
     "txnstatus.Participant": "shard",
     "txnstatus.SavepointHolder": "shard",
     "txnstatus.CommitCounter": "shard",
+    "txnstatus.Keeper": "shard",
     "txnstatus.Catalog": "catalog",
+    "txnstatus.CutHolder": "catalog",
 }
 """Services that only leaders answer."""
 ALSO_LEADERS = {

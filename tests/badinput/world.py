@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,10 +27,11 @@ from tests.support import FAST_RAFT, FORKS, wait_until
 from txnclient.info import TableInfo
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
+from txndeploy.node.cuts import KEPT_SECONDS
 from txnstatus.catalog.catalog import CATALOG, shard_group, status_group
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.lake.rows import to_ipc
-from txnstatus.proto import admin_pb2, catalog_pb2, common_pb2, table_pb2, txn_savepoint_pb2
+from txnstatus.proto import admin_pb2, backup_pb2, catalog_pb2, common_pb2, table_pb2, txn_savepoint_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.grpc_server import DETAIL_KEY, GROUP_KEY, GRPC_OPTIONS
@@ -104,6 +106,7 @@ class World:
         self.committed = self.client.begin().commit().txn_id
         self._open: list[int] = []
         self._tables: list[TableInfo] = []
+        self._cut = "", -KEPT_SECONDS
 
     def close(self) -> None:
         self.client.close()
@@ -180,6 +183,14 @@ class World:
         while len(self._tables) < count:
             self._tables.append(self.client.create_table(f"some.t{len(self._tables)}", "id bigint"))
         return self._tables[:count]
+
+    def cut(self) -> str:
+        """One that can be read; the same for some time."""
+        if time.monotonic() > self._cut[1] + KEPT_SECONDS / 2:
+            request, made = backup_pb2.CutClusterRequest(), time.monotonic()
+            answer = self.client.call("txnstatus.Backups/CutCluster", request, backup_pb2.CutClusterResponse)
+            self._cut = answer.cut_id, made
+        return self._cut[0]
 
     def new_name(self) -> str:
         """A table's name that the shard of right requests keeps."""
@@ -291,7 +302,7 @@ class _Values:
             "txnstatus.ReleaseSavepointRequest.name": lambda: "a savepoint",
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
-            **(self.savepoints() | GRANTS | Compacting(world).makers()),
+            **(self.savepoints() | self.cuts() | GRANTS | Compacting(world).makers()),
         }
 
     def of(self, field: FieldDescriptor) -> Any:
@@ -333,6 +344,14 @@ class _Values:
             "table_ids": table_ids,
             "held_by": table_ids,
             "void": lambda: [uuid.uuid4().hex],
+        }
+
+    def cuts(self) -> dict[str, Callable[[], Any]]:
+        """What makes the fields of cuts through all groups."""
+        return {
+            "cut_id": self._world.cut,
+            "txnstatus.ReadCutRequest.group": lambda: CATALOG,
+            "txnstatus.ReadCutRequest.node_id": lambda: "n1",
         }
 
     def saver(self) -> int:

@@ -165,3 +165,6 @@ COMPACTION_POINTS = (
     ),
 )
 """Points of workers, which are processes of their own and whose tests take each, and of what they ask for."""
+
+BACKUP_POINTS = ("backup.between_groups", "backup.before_manifest", "backup.before_rename")
+"""Points of `txnctl backup`, whose test takes each."""

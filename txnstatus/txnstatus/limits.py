@@ -69,6 +69,7 @@ MAX_FILE_NAME_BYTES = 1_000
 MAX_LABEL_CHARACTERS = 256
 """Characters of a label, an owner or a request id."""
 MAX_LEASE_ID_CHARACTERS = 64
+MAX_CUT_ID_CHARACTERS = 64
 MAX_REASON_CHARACTERS = 4_096
 """Characters of the reason for an abort."""
 

@@ -1,4 +1,4 @@
-"""The commands of `txnctl` that run nodes, and a cluster on this machine."""
+"""The commands of `txnctl` that run a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -14,54 +14,13 @@ import txnclient
 from txndeploy.ctl.watching import watch
 from txndeploy.local.certificates import credentials_of
 from txndeploy.local.claim import DirectoryInUse
-from txndeploy.local.cluster import LocalCluster, default_directory, wait_until
-from txndeploy.node import process
+from txndeploy.local.cluster import LocalCluster, default_directory
 from txndeploy.terminal import listings
-from txndeploy.terminal.commands import ClusterOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.commands import show, tells_errors
 from txndeploy.terminal.output import console, lines, plain, status_line
-from txnstatus.catalog.catalog import from_wire
-from txnstatus.proto import admin_pb2
 from txnstatus.security.tls import VARIABLE
 
 commands = typer.Typer(rich_markup_mode=None)
-node_app = typer.Typer(help="Run a node, or replace one.", no_args_is_help=True)
-commands.add_typer(node_app, name="node")
-
-
-@node_app.command("run")
-def node_run(config: Annotated[Path, typer.Option(help="The node's configuration (TOML).")]) -> None:
-    """Run one node in the foreground, until SIGTERM or Ctrl-C."""
-    raise typer.Exit(process.run(config))
-
-
-@node_app.command("replace")
-@tells_errors
-def node_replace(
-    cluster: ClusterOption,
-    old: Annotated[str, typer.Argument(help="The dead node; it must never come back.")],
-    new: Annotated[str, typer.Argument(help="The new one: a name that no node has had.")],
-    address: Annotated[str, typer.Option(help="The new node's host:port.")],
-    timeout: TimeoutOption = 300.0,
-) -> None:
-    """Let a new node take a dead one's place in every group, while the cluster serves.
-
-    Start the new node first, with `joins = true` in its configuration.
-    """
-    with txnclient.connect(cluster, timeout=10.0) as client, status_line(f"{new} takes the place of {old}") as tell:
-        request = admin_pb2.ReplaceNodeRequest(old_node=old, new_node=new, address=address)
-        client.call("txnstatus.Admin/ReplaceNode", request, admin_pb2.ReplaceNodeResponse)
-
-        def done() -> bool:
-            answer = client.call(
-                "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
-            )
-            state = from_wire(answer.catalog)
-            left = [name for name, members in state.groups.items() if old in members]
-            tell(f"{new} takes the place of {old}; groups to go: {', '.join(left) or 'none'}")
-            return old not in state.nodes
-
-        wait_until(done, f"{new} in the place of {old}", timeout)
-    console().print(f"{plain(new)} has taken the place of {plain(old)}.")
 
 
 @commands.command()

@@ -11,10 +11,13 @@ from pathlib import Path
 
 from txndeploy.node import strategies
 from txndeploy.node.config import NodeConfig, Role
+from txndeploy.node.cuts import GroupCuts
 from txndeploy.node.first_look import FirstLook
 from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
+from txndeploy.node.machines import group_machine
 from txndeploy.node.replicas import ReplicaAdmin, Transport, status_of
+from txnmanager.backups import Backups
 from txnmanager.compactions import Compactions
 from txnmanager.granting import Granting
 from txnmanager.keepers import Keepers
@@ -23,9 +26,9 @@ from txnmanager.savepoints import Savepoints
 from txnmanager.tables import Tables
 from txnmanager.txn_manager import ClusterView, TxnManager
 from txnmanager.txn_savepoints import TxnSavepoints
-from txnparticipant.leader.machine import ShardMachine, shards_here
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.leader.service import ShardService
-from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number, shard_number, status_group
+from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number
 from txnstatus.catalog.client import CatalogClient, access_by
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -37,6 +40,7 @@ from txnstatus.process.stop import stop_process
 from txnstatus.proto import (
     admin_pb2,
     audit_pb2,
+    backup_pb2,
     catalog_pb2,
     compaction_pb2,
     participant_pb2,
@@ -56,7 +60,7 @@ from txnstatus.status.machine import StatusMachine
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.service import StatusService
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import HybridClock, TxnId
+from txnstatus.types import HybridClock
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +71,7 @@ ANSWER_SECONDS = 1.0
 SERVICES = {
     name: service
     for modules in (
-        (admin_pb2, audit_pb2, catalog_pb2, compaction_pb2, participant_pb2),
+        (admin_pb2, audit_pb2, backup_pb2, catalog_pb2, compaction_pb2, participant_pb2),
         (savepoint_pb2, table_pb2, timeline_pb2, txn_manager_pb2),
     )
     for module in (*modules, txn_savepoint_pb2, txn_status_pb2)
@@ -211,6 +215,7 @@ class Roles:
             self._add("Compactions", Compactions(client, keepers))
             self._add("Savepoints", Savepoints(client, keepers))
             self._add("TxnSavepoints", TxnSavepoints(client))
+            self._add("Backups", Backups(client))
             route(self.registry, Ways(client, ranges, keepers))
 
     def _add(self, service: str, implementation: object, group: str = "") -> None:
@@ -269,30 +274,18 @@ class Roles:
         opened.driver.subscribe(opened.service.on_leadership)
         opened.driver.on_leader(partial(self._client.hears_leader, name))
         self._add("Admin", ReplicaAdmin(opened.driver, self.config.node_id, self._client), name)
+        self._add("CutHolder", GroupCuts(opened.driver, opened.machine, self.config.node_id), name)
         self._groups[name] = opened
         return opened
 
     def _open_group(self, name: str) -> _Group:
-        machine = Parts(lambda part: self._machine(part, machine))
+        machine = group_machine(lambda: self._cluster.state.range_span, self._clock)
         driver = self._replicated(name, machine)
 
         def open_part(part: str, hosting: Hosting) -> Service:
             return self._serve(part, machine.machines[part], PartDriver(driver, part), hosting)
 
         return _Group(machine, Hosting(machine, driver, self._cluster, open_part, self.registry.remove), driver)
-
-    def _machine(self, part: str, beside: Parts) -> StateMachine:
-        """What a part begins with, beside the others of its group."""
-        number, span = range_number(part), self._cluster.state.range_span
-
-        def range_of(txn_id: TxnId) -> TxnStatusTable | None:
-            found = beside.machines.get(status_group(txn_id // span))
-            return found.table if isinstance(found, StatusMachine) else None
-
-        if number is None:
-            return ShardMachine(shard_number(part), range_of)
-        table = TxnStatusTable(number * span, (number + 1) * span)
-        return StatusMachine(table, self._clock, shards_here(lambda: beside.machines))
 
     def _serve(self, part: str, machine: StateMachine, driver: PartDriver, hosting: Hosting) -> Service:
         """The service of a part, which answers calls for it."""
@@ -321,6 +314,7 @@ class Roles:
         self._add("Table", shard, part)
         self._add("Participant", shard, part)
         self._add("Audit", shard.audit, part)
+        self._add("Keeper", shard.keeping, part)
         self._add("Compactions", shard.compactions, part)
         for each in ("Savepoints", "SavepointHolder"):
             self._add(each, shard.savepoints, part)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, ParamSpec
 
 import typer
@@ -41,6 +43,15 @@ def tells_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(1) from None
 
     return run
+
+
+@contextmanager
+def storage_errors(where: Path) -> Iterator[None]:
+    """An OSError in the block is one for people, too."""
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeError(f"{error.filename or where}: {error.strerror or error}") from error
 
 
 def show(listing: Listing, *, as_json: bool) -> None:

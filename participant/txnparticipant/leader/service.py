@@ -15,6 +15,7 @@ from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.counting import CommitCounter
 from txnparticipant.leader.figures import ShardFigures, figures
 from txnparticipant.leader.files import FileService
+from txnparticipant.leader.keeping import Keeping
 from txnparticipant.leader.locks import LockService, command_of, show
 from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.leader.readiness import Readiness
@@ -138,6 +139,7 @@ class ShardService:
         )
         self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, driver.check_lease)
         self.txn_savepoints = TxnSavepointService(self.shard, self._registering, propose, driver.check_lease)
+        self.keeping = Keeping(leases, driver.check_lease)
         self.counter = CommitCounter(self.shard, driver.check_lease)
         self._cleaner = Cleaner(self.shard, self._proposer.propose_all, disk, grace)
         self._publisher = Publisher(self.shard, self._tables.finalised, driver.check_lease, disk)

@@ -32,13 +32,15 @@ class Leases:
         self._under_way: dict[str, Timestamp] = {}
         """Table id → timestamp up to which a command that may be in the log retires."""
         self._healthy = self._looked = 0.0
+        self._all_until = 0.0
+        """The end of the time for which nothing is retired, whoever reads, in healthy seconds of this leadership."""
         self.horizon = NO_TIMESTAMP
 
     def begin(self, now: float) -> None:
         """A leadership begins. Times are seconds of one monotonic clock."""
         self._held.clear()
         self._under_way.clear()
-        self._healthy, self._looked = 0.0, now
+        self._healthy, self._looked, self._all_until = 0.0, now, 0.0
         self.horizon = NO_TIMESTAMP
 
     def advance(self, now: float, horizon: Timestamp) -> None:
@@ -81,6 +83,10 @@ class Leases:
         # What has passed since the last look counts only at the next one: it is not the lease's.
         held[lease_id] = at, self._healthy + self._most_gap + min(seconds, MAX_LEASE_SECONDS) * SLACK
 
+    def keep_all(self) -> None:
+        """Nothing is retired from now on, for as long as a new lease lasts: somebody copies files."""
+        self._all_until = max(self._all_until, self._healthy + self._most_gap + self.seconds * SLACK)
+
     def _check(self, table: TableState, at: Timestamp, bound: Timestamp = NO_TIMESTAMP) -> None:
         """Raises SnapshotTooOld below the bound, and where what a reader would need is gone, or just about to go."""
         bound = max(bound, table.readable_from, self._under_way.get(table.table_id, NO_TIMESTAMP))
@@ -93,7 +99,7 @@ class Leases:
 
     def retirable(self, table: TableState) -> Timestamp:
         """The timestamp up to which to retire now: not above the horizon, nor what a lease needs. 0 = nothing."""
-        if not table.removed_until(self.horizon):
+        if self._healthy < self._all_until or not table.removed_until(self.horizon):
             return NO_TIMESTAMP
         held = self._held.get(table.table_id, {})
         for lease_id in [lease_id for lease_id, (_, end) in held.items() if end <= self._healthy]:

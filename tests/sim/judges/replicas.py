@@ -100,7 +100,7 @@ class Replica:
         writer = self._group._compaction._writer
         if writer is not None and self._group._compaction._id is identifier:
             self._note_committed()
-            header = writer._header
+            header = writer._framing._header
             self._compare(header.last.index, tuple(header.members.node_ids), "writes a snapshot with")
 
     def _compare(self, index: int, members: Members, does: str) -> None:

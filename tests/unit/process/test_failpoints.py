@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.clocks import Clocks
-from tests.faults.points import COMPACTION_POINTS, FOREIGN_OPS, FOREIGN_POINTS, POINTS
+from tests.faults.points import BACKUP_POINTS, COMPACTION_POINTS, FOREIGN_OPS, FOREIGN_POINTS, POINTS
 from txnparticipant.shard.commands import Command as ShardCommand
 from txnstatus.errors import OutcomeUnknown
 from txnstatus.process.failpoints import arm, arm_from_file, failpoint
@@ -127,6 +127,6 @@ def _expanded(names: set[str]) -> set[str]:
 
 
 def test_the_matrix_has_every_point() -> None:
-    names = [*(point.name for point in POINTS), *FOREIGN_POINTS, *COMPACTION_POINTS]
+    names = [*(point.name for point in POINTS), *FOREIGN_POINTS, *COMPACTION_POINTS, *BACKUP_POINTS]
     assert sorted(names) == sorted(_expanded(_in_source()))
     assert len(names) >= 40

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from txnstatus.errors import InvalidArgument, NotTheLeader
+from txnstatus.errors import InvalidArgument, NotTheLeader, Unavailable
 from txnstatus.process.background import Tasks
 from txnstatus.process.disk import DiskFull
 from txnstatus.process.environment import Environment
@@ -43,6 +44,20 @@ class Sender(Protocol):
         """Messages and their receivers: they leave now, as far as those take anything in."""
 
 
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A time in which nothing is proposed to a group."""
+
+    term: int
+    rests: asyncio.Future[None]
+    """Ends once all that was proposed before has applied."""
+    timer: asyncio.TimerHandle | None = None
+
+    def come_to_rest(self) -> None:
+        if not self.rests.done():
+            self.rests.set_result(None)
+
+
 class RaftDriver:
     def __init__(self, group: RaftGroup, sender: Sender, environment: Environment) -> None:
         self.group = group
@@ -61,6 +76,7 @@ class RaftDriver:
         self._running: asyncio.Task[None] | None = None
         self._job: asyncio.Future[None] | None = None
         self._ready_term: int | None = None
+        self._hold: Hold | None = None
         self._stopping = self._gives_way = False
         self._stop_by = float("-inf")
 
@@ -83,6 +99,7 @@ class RaftDriver:
         self.group.hand_over()
         self._stop_by = asyncio.get_running_loop().time() + self.group.settings.election_max_seconds
         self._stopping = True
+        self.let_go(self._hold)
         self._end_lingering()
         await self._running
         self._set_ready(None)
@@ -139,6 +156,40 @@ class RaftDriver:
             raise proposal.error
         return proposal.members or ()
 
+    async def hold(self, seconds: float) -> Hold:
+        """Has what is submitted wait, for so long or until it is let go; then that goes on as if it came then.
+
+        Returns once all that was submitted before has applied here: the state stays as it is for as long as it
+        `is_held`. Raises NotTheLeader, or Unavailable where somebody else holds it, or it did not come to rest in time.
+        """
+        if self._stopping or not self.group.is_ready:
+            raise self.not_the_leader()
+        if self._hold is not None:
+            raise Unavailable(f"{self.group.group} is held already")
+        self._end_lingering()
+        loop = asyncio.get_running_loop()
+        hold = self._hold = Hold(self.group.term, loop.create_future())
+        hold.timer = loop.call_later(seconds, self.let_go, hold)
+        self._wake.set()
+        await hold.rests
+        if not self.is_held(hold):
+            raise Unavailable(f"{self.group.group} did not come to rest within {seconds:g} s")
+        return hold
+
+    def is_held(self, hold: Hold) -> bool:
+        """Whether nothing has applied since it came to rest, here or on a leader that there may be elsewhere."""
+        return self._hold is hold and self.group.term == hold.term and self.group.has_lease
+
+    def let_go(self, hold: Hold | None) -> None:
+        """Harmless where it is over."""
+        if hold is None or self._hold is not hold:
+            return
+        self._hold = None
+        if hold.timer is not None:
+            hold.timer.cancel()
+        hold.come_to_rest()
+        self._end_lingering()
+
     def check_lease(self) -> None:
         """Raises NotTheLeader unless this replica may answer reads from memory now."""
         if not self.group.has_lease:
@@ -165,11 +216,14 @@ class RaftDriver:
             group.receive(sender, message)
         if not group.is_leader:
             await self._sync()  # the leader waits for the acknowledgement, and nobody for what is applied here
+        hold = self._hold
         group.tick()
         failpoint("raft.before_send")
         self._send(group.take_early())
         await self._sync()
         self._release()
+        if hold is not None and group.applied_index >= group.journal[-1].idx:
+            hold.come_to_rest()
 
     def _send(self, messages: Outgoing) -> None:
         if messages:
@@ -219,7 +273,9 @@ class RaftDriver:
         return ended - began
 
     def _end_lingering(self) -> None:
-        """All that was submitted, in its order, becomes part of the next entry."""
+        """All that was submitted, in its order, becomes part of the next entry; of what is held, once it is let go."""
+        if self._hold is not None:
+            return
         if self._linger_timer is not None:
             self._linger_timer.cancel()
             self._linger_timer = None
@@ -275,6 +331,7 @@ class RaftDriver:
             return
         if self._ready_term is not None:
             self._tell(leading=False)
+            self.let_go(self._hold)
         self._ready_term = term
         if term is not None:
             self._tell(leading=True)

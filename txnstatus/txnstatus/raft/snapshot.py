@@ -105,6 +105,45 @@ def _corrupt(path: Path) -> Iterator[None]:
         raise SnapshotCorrupt(f"{path} cannot be restored: {error}. {REPAIR}") from error
 
 
+class Framing:
+    """The frames of a snapshot, one after the other, of which the last has the digest of all before."""
+
+    def __init__(self, group: str, meta: Meta) -> None:
+        self._digest = hashlib.sha256()
+        self._chunks = 0
+        self._header = pb.SnapshotHeader(
+            version=VERSION,
+            group=group,
+            previous=_to_wire(meta.previous),
+            last=_to_wire(meta.last),
+            members=pb.Members(node_ids=meta.members),
+        )
+
+    def begin(self) -> bytes:
+        return self._counted(frames.SNAPSHOT, self._header.SerializeToString())
+
+    def chunk(self, chunk: bytes) -> bytes:
+        self._chunks += 1
+        return self._counted(frames.CHUNK, chunk)
+
+    def end(self) -> bytes:
+        end = pb.SnapshotEnd(chunks=self._chunks, sha256=self._digest.digest())
+        return frames.frame(frames.END, end.SerializeToString())
+
+    def _counted(self, kind: bytes, payload: bytes) -> bytes:
+        self._digest.update(payload)
+        return frames.frame(kind, payload)
+
+
+def framed(group: str, meta: Meta, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The bytes of a snapshot's file, frame by frame."""
+    framing = Framing(group, meta)
+    yield framing.begin()
+    for chunk in chunks:
+        yield framing.chunk(chunk)
+    yield framing.end()
+
+
 class Writer:
     """Writes a snapshot beside `path`, and puts it there when it is whole. Every method does I/O.
 
@@ -115,26 +154,17 @@ class Writer:
         self._disk = disk
         self._path = path
         self._new = path.with_name(path.name + ".new")
-        self._digest = hashlib.sha256()
-        self._chunks = 0
+        self._framing = Framing(group, meta)
         self._unsynced = 0
         self._file: DiskFile | None = None
-        self._header = pb.SnapshotHeader(
-            version=VERSION,
-            group=group,
-            previous=_to_wire(meta.previous),
-            last=_to_wire(meta.last),
-            members=pb.Members(node_ids=meta.members),
-        )
 
     def write(self, chunks: Iterable[bytes]) -> None:
         try:
             if self._file is None:
                 self._file = self._disk.create(self._new)
-                self._put(frames.SNAPSHOT, self._header.SerializeToString())
+                self._put(self._framing.begin())
             for chunk in chunks:
-                self._put(frames.CHUNK, chunk)
-                self._chunks += 1
+                self._put(self._framing.chunk(chunk))
         except OSError as error:
             self._give_up(error)
         failpoint("raft.snapshot_part")
@@ -143,8 +173,7 @@ class Writer:
         self.write(())
         assert self._file is not None
         try:
-            end = pb.SnapshotEnd(chunks=self._chunks, sha256=self._digest.digest())
-            self._file.write(frames.frame(frames.END, end.SerializeToString()))
+            self._file.write(self._framing.end())
         except OSError as error:
             self._give_up(error)
         self._file.sync()
@@ -162,11 +191,10 @@ class Writer:
         if file is not None:
             file.close()
 
-    def _put(self, kind: bytes, payload: bytes) -> None:
+    def _put(self, frame: bytes) -> None:
         assert self._file is not None
-        self._digest.update(payload)
-        self._file.write(frames.frame(kind, payload))
-        self._unsynced += len(payload)
+        self._file.write(frame)
+        self._unsynced += len(frame)
         if self._unsynced > SYNC_BYTES:
             self._file.sync()
             self._unsynced = 0

@@ -53,6 +53,7 @@ _READER, _WRITER, _OWNER, _OPERATOR, _ADMIN = Role.READER, Role.WRITER, Role.OWN
 _SOME = (Need((), "*"),)
 _SOME_WRITER = (Need((_WRITER,), "*"),)
 _OPERATES = (_on("", _OPERATOR),)
+_ADMINISTERS = (_on("", _ADMIN),)
 _OWN: Sequence[Need] = ()
 """Nothing: what it is about is the caller's own, which is seen to where it is."""
 _OFFICE, _NO_OFFICE = "the role is operator or admin", "the role is another one"
@@ -114,6 +115,12 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "AuditTable": _OPERATES,
         "AuditTransaction": _SOME,
         "AdoptDirectories": _OPERATES,
+    },
+    # A backup has what is in all tables, and all grants.
+    "Backups": {
+        "KeepOverwritten": _ADMINISTERS,
+        "CutCluster": _ADMINISTERS,
+        "ReadCut": _ADMINISTERS,
     },
     "Admin": {
         "GetCluster": _SOME,

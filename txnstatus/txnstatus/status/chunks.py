@@ -36,13 +36,13 @@ class Finished(Stored, tag=3):
 
 Chunk = Header | Unfinished | Finished
 _DECODER: Decoder[Chunk] = Decoder(Chunk)
-_encode, decode = Encoder().encode, _DECODER.decode
+encode, decode = Encoder().encode, _DECODER.decode
 """`decode` raises ValueError on bytes that are no chunk of this version."""
 
 
 def of(header: Header, unfinished: Sequence[TxnRecord], finished: Sequence[bytes]) -> Iterator[bytes]:
-    yield _encode(header)
+    yield encode(header)
     for start in range(0, len(unfinished), CHUNK_RECORDS):
-        yield _encode(Unfinished(tuple(unfinished[start : start + CHUNK_RECORDS])))
+        yield encode(Unfinished(tuple(unfinished[start : start + CHUNK_RECORDS])))
     for start in range(0, len(finished), CHUNK_RECORDS):
-        yield _encode(Finished(tuple(finished[start : start + CHUNK_RECORDS])))
+        yield encode(Finished(tuple(finished[start : start + CHUNK_RECORDS])))

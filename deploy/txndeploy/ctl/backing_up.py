@@ -1,0 +1,37 @@
+"""The command of `txnctl` that backs a cluster up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import txnclient
+from txndeploy.backup import taking
+from txndeploy.terminal.commands import ClusterOption, TimeoutOption, storage_errors, tells_errors
+from txndeploy.terminal.output import console, plain, status_line
+
+commands = typer.Typer(rich_markup_mode=None)
+
+
+@commands.command()
+@tells_errors
+def backup(
+    cluster: ClusterOption,
+    directory: Annotated[Path, typer.Argument(help="The backup's directory, which must not be there yet.")],
+    timeout: TimeoutOption = 60.0,
+) -> None:
+    """Back up what the cluster knows, as of one moment, while it serves: all but the tables' files.
+
+    `txnctl node restore` makes the nodes of a new cluster of it.
+    """
+    with (
+        txnclient.connect(cluster, timeout=timeout) as client,
+        status_line("backing up") as tell,
+        storage_errors(directory),
+    ):
+        manifest = taking.take(client, directory, tell)
+    size = sum(each.bytes for each in manifest.groups)
+    had = f"{len(manifest.groups)} groups of cluster {plain(manifest.cluster_id)}, {size:,} bytes"
+    console().print(f"{plain(str(directory))} has {had}.", soft_wrap=True)

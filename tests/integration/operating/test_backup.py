@@ -1,0 +1,177 @@
+"""A backup is taken under load, and new nodes are made of it: their tables are those of one moment."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.faults.points import BACKUP_POINTS
+from tests.support import SCHEMA, commit_until_known, connect, fast_cluster, rows, visible, wait_until
+from txnclient import Client
+from txndeploy.backup.files import Backup
+from txndeploy.ctl.commands import app
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.network import free_ports
+from txndeploy.local.programs import Programs
+from txndeploy.node import config as configuration
+from txndeploy.node.config import NodeConfig, NodeEntry
+
+pytestmark = pytest.mark.cluster
+TABLES = ("a.one", "b.two", "c.three")
+"""Tables in which each transaction writes the same rows; they are in different groups."""
+
+
+class Load(Programs):
+    """Programs that commit one number after the other, each to all tables at once."""
+
+    def __init__(self, client: Client, count: int = 2) -> None:
+        super().__init__(count)
+        self._client, self._count = client, count
+        self.begun: list[int] = []
+        self.committed: list[int] = []
+        self.errors: list[Exception] = []
+
+    def run(self, number: int) -> None:
+        at = number
+        try:
+            while not self.ended.is_set():
+                self.begun.append(at)
+                txn = self._client.begin()
+                for table in TABLES:
+                    txn.write(rows(at), table)
+                commit_until_known(txn)
+                self.committed.append(at)
+                at += self._count
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            self.errors.append(error)
+
+    def more(self, count: int) -> None:
+        goal = len(self.committed) + count
+        wait_until(lambda: self.errors or len(self.committed) >= goal, f"{count} more commits", 60)
+        assert not self.errors
+
+
+@contextmanager
+def several_groups(directory: Path) -> Iterator[tuple[LocalCluster, Client]]:
+    """A cluster whose tables are in three groups, so that every transaction is in all of them."""
+    with fast_cluster(directory, groups=3, participant_shards=3) as cluster, connect(cluster) as client:
+        for number, table in enumerate(TABLES):
+            client.create_table(table, SCHEMA, placement=f"group-{number}")
+        yield cluster, client
+
+
+def new_nodes(directory: Path, old: LocalCluster, names: tuple[str, ...], **changes: object) -> list[Path]:
+    """Configurations of a new cluster's nodes, in the form in which a LocalCluster finds them."""
+    example = next(iter(old.configs.values()))
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(len(names))]
+    nodes = {name: NodeEntry(address=address) for name, address in zip(names, addresses, strict=True)}
+    paths = []
+    for name in names:
+        update = {
+            "node_id": name,
+            "nodes": nodes,
+            "data_dir": directory / name / "data",
+            "cluster_name": "another",
+            "reach": {},
+            **changes,
+        }
+        config = NodeConfig.model_validate(example.model_copy(update=update).model_dump())
+        path = directory / name / "node.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(configuration.dump(config))
+        paths.append(path)
+    return paths
+
+
+def restore(backup: Path, configs: list[Path]) -> None:
+    cluster_id: list[str] = []
+    for path in configs:
+        done = CliRunner().invoke(app, ["node", "restore", str(backup), "--config", str(path), *cluster_id])
+        assert done.exit_code == 0, done.output
+        if not cluster_id:
+            cluster_id = ["--cluster-id", done.output.split("--cluster-id ")[1].split()[0]]
+
+
+def txnctl(*arguments: str) -> str:
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_backup_under_load_becomes_a_cluster_of_other_nodes(tmp_path: Path) -> None:
+    with several_groups(tmp_path / "old") as (old, client):
+        undone = client.begin("has not committed")
+        undone.write(rows(1_000_000), TABLES[0])
+        with Load(client) as load:
+            load.more(10)
+            before = set(load.committed)
+            txnctl("backup", "--cluster", old.addresses, str(tmp_path / "backup"))
+            after = set(load.begun)
+            load.more(10)
+        old_id = client.cluster_id
+        configs = new_nodes(tmp_path / "new", old, ("n4", "n5", "n6"))
+    restore(tmp_path / "backup", configs)
+    with fast_cluster(tmp_path / "new") as new, connect(new) as client:
+        assert new.configs.keys() == {"n4", "n5", "n6"}
+        assert client.cluster_id.startswith("another.")
+        assert client.cluster_id != old_id
+        first, *others = visible(client, *TABLES)
+        assert others == [first, first], "one transaction is in some tables, and not in others"
+        assert before <= set(first) <= after
+        wait_until(lambda: client.get(undone.id).state.name == "ABORTED", "what had not committed is aborted", 30)
+        with Load(client) as load:  # a number may be there already: rows have no key
+            load.more(5)
+        more = visible(client, *TABLES)
+        assert more[0] == more[1] == more[2]
+        assert len(more[0]) >= len(first) + 5
+        # What the old cluster wrote after the cut lies in the tables' places, and is nobody's here.
+        wait_until(lambda: only_leftovers(new), "the doctor finds nothing else", 60)
+
+
+def only_leftovers(cluster: LocalCluster) -> bool:
+    done = CliRunner().invoke(app, ["doctor", "--cluster", cluster.addresses, "--json"])
+    found = json.loads(done.stdout)
+    return not found["not_seen"] and {each["kind"] for each in found["findings"]} <= {"orphan", "whole write"}
+
+
+KILLED = """
+import sys
+from txnstatus.process import failpoints
+failpoints.arm(sys.argv.pop(1) + "=crash")
+from txndeploy.ctl.cli import main
+main()
+"""
+
+
+def test_a_killed_txnctl_leaves_nothing_that_is_taken_for_a_backup(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path / "old", nodes=1) as cluster, connect(cluster) as client:
+        client.create_table("a.one", SCHEMA)
+        there = tmp_path / "backups" / "monday"
+        for point in BACKUP_POINTS:
+            command = [sys.executable, "-c", KILLED, point, "backup", "-c", cluster.addresses, str(there)]
+            assert subprocess.run(command, timeout=240, check=False).returncode == -signal.SIGKILL
+            assert not there.exists()
+        left = list(there.parent.iterdir())
+        assert len(left) == 3
+        assert all(".unfinished-" in each.name for each in left)
+        txnctl("backup", "-c", cluster.addresses, str(there))
+        refused = CliRunner().invoke(app, ["backup", "-c", cluster.addresses, str(there)])
+        assert refused.exit_code == 1
+        assert "is there already" in refused.output
+    Backup(there)
+    (config,) = new_nodes(tmp_path / "new", cluster, ("n9",))
+    without = [each for each in left if not (each / "backup.json").exists()]
+    assert len(without) == 2, "the third has all, and had only no name yet"
+    for unfinished in without:
+        refused = CliRunner().invoke(app, ["node", "restore", str(unfinished), "--config", str(config)])
+        assert refused.exit_code == 1
+        assert "is no backup" in refused.output
+    restore(there, [config])
