@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import threading
 from collections.abc import Callable, Iterator
 
@@ -12,12 +14,24 @@ from typer.testing import CliRunner
 
 from tests import blocks
 from tests.support import FAST_TXN, fast_cluster, rows, visible, wait_until
-from txnclient import Client, Conflict, Forgotten, IllegalState, InvalidArgument, NotFound, TxnAborted
+from txnclient import (
+    Client,
+    Conflict,
+    Forgotten,
+    IllegalState,
+    InvalidArgument,
+    NotFound,
+    SnapshotTooOld,
+    TxnAborted,
+)
 from txnclient.compact.worker import Worker
+from txnclient.streams import marks
 from txnclient.streams.marks import MARKS
 from txndeploy.ctl import commands
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.catalog.catalog import shard_group
+from txnstatus.lake import rows as lake_rows
+from txnstatus.lake.rows import from_ipc
 
 pytestmark = pytest.mark.cluster
 NewTable = Callable[..., str]
@@ -190,3 +204,50 @@ def test_they_are_listed_and_removed_from_the_command_line(cluster: LocalCluster
     assert "1 error: source 'listed' has no mark; there are: " in txnctl("marks", "remove", "listed")
     with client.transaction() as anew:
         anew.mark("listed", "a", expected=None)
+
+
+def test_one_change_is_looked_at_however_many_there_are(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All were, twice in each transaction: a stream took the longer, the more batches it had written."""
+    looked_at: list[bytes] = []
+
+    def counted(data: bytes) -> pa.Table:
+        looked_at.append(data)
+        return from_ipc(data)
+
+    for place in (marks, lake_rows):
+        monkeypatch.setattr(place, "from_ipc", counted)
+    for number in range(8):
+        looked_at.clear()
+        with client.transaction() as txn:
+            before = txn.marked("many")
+            txn.mark("many", number, expected=before and before.position)
+        assert before is None or len(looked_at) <= 2
+
+
+def test_what_is_found_for_one_source_is_what_is_there(client: Client) -> None:
+    """Over moves, removals, restores, flushes and compactions."""
+    dice, sources, at = random.Random(11), ["a", "b", "c"], client.last_commit()
+    for step in range(40):
+        source = dice.choice(sources)
+        match dice.choice(["move", "move", "move", "remove", "large", "restore", "compact"]):
+            case "move" | "large" as what:
+                position = "x" * FAST_TXN.row_flush_bytes if what == "large" else step
+                with client.transaction() as txn:
+                    before = txn.marked(source)
+                    txn.mark(source, position, expected=before and before.position)
+                    now = txn.marked(source)
+                    assert now is not None
+                    assert now.position == position
+            case "remove":
+                with contextlib.suppress(NotFound):
+                    client.remove_mark(source)
+            case "restore":
+                with contextlib.suppress(SnapshotTooOld, NotFound):
+                    client.restore(at, [MARKS])
+                at = client.last_commit()
+            case "compact":
+                with contextlib.suppress(NotFound):
+                    client.compact(MARKS, wait=False)
+                    Worker(client.session, "tests", threading.Event(), MARKS).run_once()
+        all_there = {each.source: each for each in client.marks()}
+        assert [client.mark(each) for each in sources] == [all_there.get(each) for each in sources], step

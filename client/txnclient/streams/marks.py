@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from txnclient.calls.requests import build
 from txnclient.handle import Handle
+from txnclient.read.row_reads import RowChanges
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnclient.write.rows import RowWrites
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound
+from txnstatus.lake.rows import from_ipc
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Column, Schema
-from txnstatus.types import TxnId
+from txnstatus.types import NO_TIMESTAMP, TxnId
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,12 +113,24 @@ def find(snapshot: Snapshot, source: str) -> Mark | None:
     """The mark that the snapshot sees, leased with it."""
     import pyarrow.compute as pc
 
-    return next(_seen(snapshot, pc.field("source") == source), None)
+    try:
+        found = snapshot.table_files(MARKS)
+    except NotFound:
+        return None
+    with snapshot.explained(MARKS):
+        rows = _last_change(found.changes, source) if found.changes else None
+        if rows is None:
+            rows = found.to_arrow(where=pc.field("source") == source)
+    return next(_marks(rows), None)
 
 
 def all_of(snapshot: Snapshot) -> list[Mark]:
     """Every mark that the snapshot sees, by source."""
-    return sorted(_seen(snapshot, None), key=lambda each: each.source)
+    try:
+        found = snapshot.to_arrow(MARKS)
+    except NotFound:
+        return []
+    return sorted(_marks(found), key=lambda each: each.source)
 
 
 def write(handle: Handle, rows: RowWrites, source: str, position: Position) -> None:
@@ -152,11 +166,25 @@ def not_found(source: str, there: Iterable[Mark]) -> NotFound:
     return NotFound(f"source {source!r} has no mark; there are: {', '.join(named[:MAX_NAMED]) or 'none'}{others}")
 
 
-def _seen(snapshot: Snapshot, where: Any) -> Iterator[Mark]:
-    try:
-        found = snapshot.to_arrow(MARKS, where=where)
-    except NotFound:
-        return
+def _last_change(changes: RowChanges, source: str) -> pa.Table | None:
+    """What the last change in memory has made of the source's row, none if that has deleted it; None: none is known.
+
+    Each move of a mark is such a change until it is flushed: to look at all of them takes the longer, the more there
+    are.
+    """
+    import pyarrow.compute as pc
+
+    newest = max(changes.file_times, default=NO_TIMESTAMP)
+    for change in reversed(changes.batches):
+        if change.commit_ts < newest:
+            return None  # a file that came later may have the row
+        rows = from_ipc(change.rows) if change.rows else None
+        if rows is not None and (own := rows.filter(pc.field("source") == source)).num_rows:
+            return own.slice(0, 0) if change.deletes else own.slice(own.num_rows - 1)
+    return None
+
+
+def _marks(found: pa.Table) -> Iterator[Mark]:
     for row in found.to_pylist():
         position, written = json.loads(row["position"]), row["written"].astimezone(UTC)
         yield Mark(row["source"], position, TxnId(row["txn_id"]), row["owner"], written)
