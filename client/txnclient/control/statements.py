@@ -133,6 +133,10 @@ def _abort(words: Words) -> Call:
 def _show_locks(words: Words) -> Call:
     if words.ended:
         return Call("locks")
+    if words.skip_any("DATABASE", "SCHEMA"):
+        catalog, database = words.read_database()
+        words.skip("EXTENDED")
+        return Call("locks", {"table_name": literal(database), "partition": "NULL"}, catalog)
     catalog, table = words.read_table()
     partition = words.read_partition()
     words.skip("EXTENDED")
@@ -222,7 +226,7 @@ STATEMENTS: Mapping[str, Reader] = {
     "SET TRANSACTION SNAPSHOT [TIMESTAMP] value": _set_snapshot,
     "SHOW TRANSACTIONS": lambda _: Call("transactions"),
     "ABORT TRANSACTIONS id ...": _abort,
-    "SHOW LOCKS [table] [PARTITION (column = value, ...)] [EXTENDED]": _show_locks,
+    "SHOW LOCKS [table [PARTITION (column = value, ...)] | DATABASE database] [EXTENDED]": _show_locks,
     "LOCK TABLE table [PARTITION (column = value, ...)] [IN] SHARED | EXCLUSIVE [MODE] [NOWAIT | WAIT seconds]": _lock,
     "GRANT role ON [TABLE] table | DATABASE database | CLUSTER TO identity": _grant,
     "REVOKE role ON [TABLE] table | DATABASE database | CLUSTER FROM identity": _revoke,

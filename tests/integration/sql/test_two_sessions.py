@@ -66,6 +66,28 @@ def test_who_does_not_wait_is_told_who_is_in_the_way_and_goes_on(
     one.sql("COMMIT")
 
 
+def test_what_goes_on_is_shown(one: Conversation, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint, day int", partition_by=["day"])
+    for number in range(2):
+        client.write(pa.table({"id": [number], "day": pa.array([1], pa.int32())}), table)
+    txn_id, database = begun(one), table.partition(".")[0]
+    one.sql(f"LOCK TABLE {table} PARTITION (day = 1) SHARED")
+    part = (f"{table}/day=1", "S", True, txn_id)
+    whole = (table, "S", True, txn_id)
+    for of, locks in ((f"{table} PARTITION (day = 1)", {part}), (table, {part, whole})):
+        assert set(listed(client.sql(f"SHOW LOCKS {of}"), "object", "mode", "acquired", "txn_id")) == locks
+    for of in ("", f"DATABASE {database}", f"SCHEMA txn.{database} EXTENDED"):
+        found = listed(client.sql(f"SHOW LOCKS {of}"), "object", "mode", "acquired", "txn_id")
+        assert {part, whole, (database, "S", True, txn_id)} <= set(found)
+    shown = listed(client.sql("SHOW TRANSACTIONS"), "txn_id", "state", "label", "tables")
+    assert shown[0] == (txn_id, "OPEN", "nightly", ", ".join(sorted([database, table])))
+    (wanted,) = listed(client.sql(f"ALTER TABLE {table} COMPACT 'major'"), "compaction_id", "kind")
+    assert (*wanted, table, "day=1") in listed(
+        client.sql("SHOW COMPACTIONS"), "compaction_id", "kind", "table_name", "partition"
+    )
+    one.sql("ROLLBACK")
+
+
 def test_a_client_says_how_long_its_sessions_wait(
     cluster: LocalCluster, one: Conversation, new_table: NewTable
 ) -> None:

@@ -58,6 +58,8 @@ def test_who_waits_is_told_who_is_in_the_way_or_let_in(
         with pytest.raises(Locked, match=rf"transaction {first} \('nightly' of .*\) holds X on {table}/day=1") as told:
             other(f"LOCK TABLE txn.{table} PARTITION (day = 1) IN SHARED MODE {wait}")
         assert told.value.txn_id == second
+    rows = one("SHOW LOCKS DATABASE txn.s").collect()
+    assert {("s", first), (table, second), (f"{table}/day=1", first)} <= {(row.object, row.txn_id) for row in rows}
     thread = threading.Thread(target=other, args=[f"LOCK TABLE txn.{table} PARTITION (day = 1) SHARED WAIT 60"])
     thread.start()
     locks = f"SHOW LOCKS txn.{table} PARTITION (day = 1)"

@@ -72,6 +72,8 @@ def call(text: str, session: Session = SESSION) -> str | None:
         ("ABORT TRANSACTIONS 5, :other", "abort_transactions(ids => array(5, :other))"),
         ("SHOW LOCKS", "locks()"),
         ("SHOW LOCKS flights EXTENDED", "locks(table_name => 'air.flights', partition => NULL)"),
+        ("SHOW LOCKS DATABASE air EXTENDED", "locks(table_name => 'air', partition => NULL)"),
+        ("SHOW LOCKS SCHEMA txn.air", "locks(table_name => 'air', partition => NULL)"),
         (
             "LOCK TABLE txn.air.flights PARTITION (month = 1, day = -2) IN EXCLUSIVE MODE",
             "lock(table_name => 'air.flights', mode => 'X', partition => "
@@ -142,6 +144,8 @@ def test_what_is_left_to_the_engine(text: str) -> None:
         ("RESTORE TABLES flights TO 5", "at '5'"),
         ("ABORT TRANSACTIONS", "at its end"),
         ("ABORT TRANSACTIONS all", "at 'all'"),
+        ("SHOW LOCKS DATABASE", "at its end"),
+        ("SHOW LOCKS DATABASE air.flights", "'air.flights' is no database of txn"),
         ("LOCK TABLE air.flights", "at its end"),
         ("LOCK TABLE air.flights EXCLUSIVE WAIT", "at its end"),
         ("LOCK TABLE air.flights PARTITION (month) SHARED", r"at '\)'"),
