@@ -32,16 +32,29 @@ def test_each_cell_shows_what_its_text_says(cells: list[Any]) -> None:
     assert "not so many pens" in after_a_failure
     assert "eve" not in after_a_failure
     assert "193" in next(shown)
-    assert "shop.stock(ink) was changed by transaction 3, which was first" in next(shown)
+    handle = next(shown)
+    assert "<caption>Transaction" in handle
+    assert "<td>open</td>" in handle
+    conflict = next(shown)
+    assert "shop.stock(ink) was changed by transaction 3, which was first" in conflict
+    assert "what to do: " in conflict.splitlines()[-1]
+    assert "<caption>Savepoints: 1</caption>" in next(shown)
     assert "<td>2</td>" in next(shown)
     past = next(shown)
     assert past.startswith("4 2\n")
     assert past.count("<td>delete</td>") == 2
     assert "<caption>Committed</caption>" in next(shown)
     assert "<td>7</td>" in next(shown), "the pens are back"
-    timeline = next(shown)
-    assert timeline.count("ABORTED") == 2
-    assert "bad load" in timeline
+    of_a_table = next(shown)
+    assert "<caption>Timeline: " in of_a_table
+    assert "<td>bad load</td>" in of_a_table
+    in_sql = next(shown)
+    assert in_sql.count("ABORTED") == 2
+    assert "bad load" in in_sql
+    compacted = next(shown)
+    assert "<progress" in compacted
+    assert "shop.lines is compacted" in compacted
+    assert "<caption>Compactions: 1</caption>" in compacted
     altered = next(shown)
     assert altered.startswith("['id', 'customer', 'day']\n")
     assert "<td>note</td>" in altered

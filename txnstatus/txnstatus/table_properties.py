@@ -14,6 +14,7 @@ LOWEST = {"compact_delta_num": 2, "compact_delta_pct": 1}
 HIGHEST = 2**31 - 1
 PUBLISH = "publish"
 """The kind of log that is kept beside the files, by which other engines read the table."""
+_ON_DEMAND = "client.publish_iceberg writes Iceberg metadata of it on demand, once its row changes are compacted"
 DELTA, PLAIN = "delta", "delta-plain"
 LOG = "_delta_log"
 """The name of the log's directory, in the table's location."""
@@ -77,10 +78,13 @@ def check_publication(properties: Iterable[Property], location: str, primary_key
         return
     if primary_key:
         raise InvalidArgument(
-            f"{PUBLISH}: a table with a primary key is not published, rows that are changed by key are in no file"
+            f"{PUBLISH}: a table with a primary key is not published, rows that are changed by key are in no file",
+            hint=_ON_DEMAND,
         )
     if not location.startswith("file:///"):
-        raise InvalidArgument(f"{PUBLISH}: {location} is no file system on which an entry is put only where none is")
+        raise InvalidArgument(
+            f"{PUBLISH}: {location} is no file system on which an entry is put only where none is", hint=_ON_DEMAND
+        )
 
 
 def own(properties: Iterable[Property], option: str, otherwise: int) -> int:

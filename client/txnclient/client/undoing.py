@@ -233,9 +233,10 @@ def _refused(txn_id: int) -> Iterator[None]:
         yield
     except Conflict as error:
         why = error.cause.message if error.cause else error.message
+        which = "that one" if error.winner is None else f"transaction {error.winner}"
         raise Conflict(
             f"transaction {txn_id} cannot be undone: {why}",
             txn_id=error.txn_id,
-            hint="see what that one did; `restore` takes back all that was done since a time",
+            hint=f"undo {which} first; `restore` takes back all that was done since a time",
             cause=error.cause,
         ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -120,7 +120,7 @@ class Compacting:
             if spark is not None and wanted:
                 self._work_by(spark, table)
             while wanted:
-                found = [each for each in self.compactions(table) if each.compaction_id in wanted]
+                found = _list(each for each in self.compactions(table) if each.compaction_id in wanted)
                 tell(found)
                 # Of those that are over only the last ones are kept: what is not told any more is over, too.
                 left = [each for each in found if not each.is_over]
@@ -163,8 +163,12 @@ class Compacting:
                 last = answer.compactions[-1]
                 request.after.CopyFrom(pb.CompactionPlace(table_id=last.table_id, compaction_id=last.compaction_id))
         found.sort(key=lambda each: (each.opened, each.compaction_id), reverse=True)
-        columns = "table partition kind state worker input_rows output_rows output_files reason"
-        return Shown("Compactions", columns, (each for each in found if state in (None, each.state)))
+        return _list(each for each in found if state in (None, each.state))
+
+
+def _list(each: Iterable[CompactionSummary]) -> list[CompactionSummary]:
+    columns = "table partition kind state worker input_rows output_rows output_files reason"
+    return Shown("Compactions", columns, each)
 
 
 @contextmanager

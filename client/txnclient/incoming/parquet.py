@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+_ALIKE = "import files of each schema from a directory of their own, or write them anew with one schema"
+
 
 def look(root: str) -> Source:
     """Raises InvalidArgument for what is no directory of Parquet files, laid out alike."""
@@ -70,14 +72,20 @@ def rows(files: Sequence[SourceFile], schema: pa.Schema) -> pa.RecordBatchReader
     return pa.RecordBatchReader.from_batches(schema, _batches(dataset))
 
 
-def _batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
+def _batches(dataset: ds.FileSystemDataset) -> Iterator[pa.RecordBatch]:
     """Raises InvalidArgument for files that do not read, as those of another schema."""
     import pyarrow as pa
 
+    known = set(dataset.schema.names)
     try:
+        for fragment in dataset.get_fragments():
+            if more := [name for name in fragment.physical_schema.names if name not in known]:
+                raise InvalidArgument(
+                    f"{fragment.path} has a column {more[0]!r}, and the first file has none", hint=_ALIKE
+                )
         yield from dataset.to_batches()
     except (OSError, pa.ArrowException) as error:
-        raise InvalidArgument(f"the files do not read as one table: {error}") from error
+        raise InvalidArgument(f"the files do not read as one table: {error}", hint=_ALIKE) from error
 
 
 def _told(file: SourceFile, schema: pa.Schema) -> ds.Expression:

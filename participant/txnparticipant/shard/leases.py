@@ -94,7 +94,7 @@ class Leases:
             raise SnapshotTooOld(
                 f"{table.name} cannot be read at {at}: what was visible then was overwritten or dropped, "
                 f"up to {bound}, longer than snapshot_retention_seconds ago",
-                hint="read a newer snapshot; to keep more: txnctl config set snapshot_retention_seconds N",
+                hint="take a newer one; a savepoint keeps what is to stay, or a longer snapshot_retention_seconds",
             )
 
     def retirable(self, table: TableState) -> Timestamp:

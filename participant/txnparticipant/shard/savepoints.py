@@ -53,7 +53,8 @@ def refusal(held: Mapping[str, Savepoint], wanted: Savepoint, tables: Mapping[st
         if table.readable_from > wanted.timestamp and not _gone(table, wanted.timestamp):
             return SnapshotTooOld(
                 f"{table.name} cannot be kept as it was at {wanted.timestamp}: what was visible then is removed, "
-                f"up to {table.readable_from}"
+                f"up to {table.readable_from}",
+                hint="make it of a later time, or of now, or without that table",
             )
     return None
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support import FAST_TXN, fast_cluster, is_retired, rows, visible, wait_until
-from txnclient import Client, Conflict, IllegalState, InvalidArgument, NotFound, SnapshotTooOld
+from txnclient import Client, Conflict, IllegalState, InvalidArgument, NotFound, SnapshotTooOld, TxnError
+from txnclient.streams.batches import Batch, is_next
 from txndeploy.local.cluster import LocalCluster
 
 NewTable = Callable[..., str]
@@ -119,3 +122,41 @@ def test_times_of_a_timeline(client: Client) -> None:
             client.timeline(since=wrong)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgument):
             client.timeline(until=wrong)  # type: ignore[arg-type]
+
+
+def last_line(call: Callable[[], object]) -> str:
+    with pytest.raises(TxnError) as refused:
+        call()
+    return str(refused.value).splitlines()[-1].strip()
+
+
+def test_the_last_line_of_an_error_says_what_to_do(client: Client, new_table: NewTable, tmp_path: Path) -> None:
+    table, other = new_table(), new_table()
+    client.savepoint("taken", [table])
+    before = client.last_commit()
+    load = client.write(rows(1), table, mode="overwrite")
+    undo = client.undo(load.txn_id)
+    client.write(rows(2), other)
+    at = client.last_commit()
+    client.write(rows(3), other, mode="overwrite")
+    wait_until(lambda: is_retired(client, other, at), "its past is gone")
+    for number, name in enumerate(("id", "number")):
+        pq.write_table(pa.table({name: [number]}), tmp_path / f"part-{number}.parquet")
+    position = {"query": "q", "batch": 7, "run": "r"}
+    with client.transaction() as txn:
+        txn.mark("source", position, expected=None)
+    mark = client.mark("source")
+
+    def copied(name: str) -> object:
+        return client.import_files(name, str(tmp_path), create=True, copy=True)
+
+    assert last_line(lambda: client.savepoint("taken")) == "what to do: take another name, or release that one first"
+    assert "of a later time" in last_line(lambda: client.savepoint("late", [other], at=at))
+    assert "a savepoint keeps what is to stay" in last_line(lambda: client.restore(at, [other]))
+    assert f"undo transaction {undo.txn_id} first" in last_line(lambda: client.undo(load.txn_id))
+    assert "take_over='q@7' goes on" in last_line(lambda: is_next(mark, Batch("another", 0, "r"), None))
+    assert "import it with copy=True" in last_line(lambda: client.import_files("in.place", str(tmp_path), create=True))
+    assert "import files of each schema" in last_line(lambda: copied("in.copied"))
+    assert visible(client, table, "in.copied") == [[], []]
+    client.restore(before, [table])
+    client.release_savepoint("taken")
