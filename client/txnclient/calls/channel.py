@@ -17,9 +17,8 @@ from txnstatus.backoff import Backoff
 from txnstatus.errors import InvalidArgument, TxnError, Unauthenticated, Unavailable
 from txnstatus.proto.common_pb2 import ErrorDetail
 from txnstatus.rpc.attempts import Attempts, NoAnswer
-from txnstatus.rpc.errors import from_detail
+from txnstatus.rpc.errors import NOT_SERVED, from_detail
 from txnstatus.rpc.identity import OtherCluster
-from txnstatus.rpc.server import NOT_SERVED
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 

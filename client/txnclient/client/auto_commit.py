@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from txnclient.calls.requests import checked_seconds
-from txnclient.change.merge import Merge
-from txnclient.change.plan import MergePlan
 from txnclient.formats.partitions import Partition
 from txnclient.outcome import CommitReceipt, RowsAffected, RowsWritten
 from txnclient.session import Session
@@ -24,6 +22,9 @@ from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from txnclient.change.merge import Merge
+    from txnclient.change.plan import MergePlan
 
 LABEL = "auto-commit"
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -134,6 +135,7 @@ class AutoCommit:
 
     def merge(self, table: str, source: Any, on: str, **options: Unpack[WriteOptions]) -> Merge[CommitReceipt]:
         """As `Transaction.merge`: `execute()` is the transaction, and `receipt.rows` counts."""
+        from txnclient.change.merge import Merge
 
         def execute(plan: MergePlan) -> CommitReceipt:
             return self._run([table], lambda txn: txn.run_merge(table, source, plan), options)

@@ -1,26 +1,30 @@
-"""Importing: tables of other formats come in, with their files where they are, or copied; and others read ours."""
+"""Importing: tables of other formats come in, with their files where they are, or copied; and others read ours.
+
+What reads and writes these formats is imported where it is called: most programs never do.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from txnclient.client import publication
 from txnclient.client.publication import Publication
 from txnclient.client.tables import Tables
-from txnclient.incoming import adopting, delta, iceberg, parquet
-from txnclient.incoming.source import Source
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
-from txnclient.outgoing import iceberg_versions
 from txnclient.outgoing.iceberg_versions import IcebergVersion
 from txnclient.snapshot import Snapshot
 from txnclient.transaction.beginning import begin
 from txnclient.write.files import Written
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.storage import file_system
+
+if TYPE_CHECKING:
+    from txnclient.incoming.source import Source
 
 LABEL = "import"
 
@@ -59,6 +63,8 @@ class Importing(Tables):
         says so; AlreadyExists for a file that the table has, a key that it has, and with `create` for a table that is
         there; NotFound.
         """
+        from txnclient.incoming import adopting
+
         root, places = root_of(path), [each.location for each in self.tables()]
         adopting.require_apart([root], places)
         source = look(root)
@@ -96,6 +102,8 @@ class Importing(Tables):
         last major compaction, or with files without the columns that it is partitioned by; where the directory
         has metadata of something else, or somebody else has written there, or writes just now; NotFound.
         """
+        from txnclient.outgoing import iceberg_versions
+
         return iceberg_versions.publish(self.session, table, to, [each.location for each in self.tables()])
 
     def _copied(self, info: TableInfo, source: Source) -> CommitReceipt:
@@ -106,6 +114,8 @@ class Importing(Tables):
 
     def _adopted(self, info: TableInfo, source: Source) -> CommitReceipt:
         """Import in place: of two into one table one waits for the other, so that no file comes in twice."""
+        from txnclient.incoming import adopting
+
         adopting.require_reachable(source, info.location)
         files = adopting.described(source, info.schema, info.name)
         (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex, near=info.name)
@@ -125,6 +135,8 @@ def root_of(path: str) -> str:
 
 def look(root: str) -> Source:
     """The table in a directory. Raises InvalidArgument."""
+    from txnclient.incoming import delta, iceberg, parquet
+
     system, directory = file_system(root)
     if system.get_file_info(f"{directory}/{delta.LOG}").type.name == "Directory":
         return delta.look(root)

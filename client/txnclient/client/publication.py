@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import InternalError, InvalidArgument, SnapshotTooOld
-from txnstatus.lake import delta_actions, delta_log
 from txnstatus.table_properties import PUBLISH
 from txnstatus.types import NO_TIMESTAMP, Timestamp, micros_of
 
@@ -31,6 +30,8 @@ class Publication:
 
 def look(session: Session, table: str) -> Publication:
     """Raises NotFound; InvalidArgument: it is not published; InternalError: its log does not read."""
+    from txnstatus.lake import delta_actions, delta_log
+
     info = session.table(table)
     if not info.properties.get(PUBLISH):
         raise InvalidArgument(

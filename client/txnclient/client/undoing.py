@@ -1,4 +1,7 @@
-"""Undo and restore: what a `Client` takes back of the past, as an ordinary transaction, which may be undone, too."""
+"""Undo and restore: what a `Client` takes back of the past, as an ordinary transaction, which may be undone, too.
+
+What does it is imported where it is called: most programs never do.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from txnclient.calls.requests import names_of
-from txnclient.history import reverting
-from txnclient.history.reverting import RowsBack
 from txnclient.history.savepoints import instant, named
 from txnclient.history.timeline import Timeline, of_record
 from txnclient.info import txn_summary
@@ -36,6 +38,9 @@ from txnstatus.types import (
     micros_of,
     time_of,
 )
+
+if TYPE_CHECKING:
+    from txnclient.history.reverting import RowsBack
 
 MAX_NAMED = 10
 """Rows that an error names."""
@@ -98,6 +103,8 @@ class Undoing(Timeline):
         chosen = None if tables is None else names_of(tables)
         if chosen == []:
             raise InvalidArgument("a restore of no tables: name some, or none of them for all")
+        from txnclient.history import reverting
+
         at = instant(self.session, to)
         wanted = self._there_at(to, at) if chosen is None else chosen
         with self._transaction(label or f"restore to {to}"[:100], wanted) as txn:
@@ -121,6 +128,8 @@ class Undoing(Timeline):
     # ---- undo
 
     def _undo(self, txn: Transaction, table: str, before: Timestamp, after: Timestamp) -> bool:
+        from txnclient.history import reverting
+
         with Snapshot(self.session, before) as old, Snapshot(self.session, after) as new:
             schema = self._same_table(table, new)
             if not schema.primary_key:
@@ -140,6 +149,8 @@ class Undoing(Timeline):
 
     def _require_untouched(self, table: str, found: RowsBack, new: Snapshot, now: Snapshot, schema: Schema) -> None:
         """Raises Conflict, naming the first that has changed one of the rows since."""
+        from txnclient.history import reverting
+
         rows = reverting.changed_since(table, found, new, now, schema)
         if not rows.num_rows:
             return

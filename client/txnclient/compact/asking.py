@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from txnclient.calls.requests import build, checked_seconds
-from txnclient.compact.worker import Worker
 from txnclient.formats.partitions import Partition, name_of
 from txnclient.progress import hidden, shown
 from txnclient.session import Session
@@ -139,6 +138,7 @@ class Compacting:
     def _work_by(self, spark: SparkSession, table: str) -> None:
         """Does what there is to do for the table. Raises what Worker.run_once raises."""
         from txnclient.compact.distributed import rewrite_by
+        from txnclient.compact.worker import Worker
 
         worker = Worker(
             self.session, f"spark-{os.getpid()}", threading.Event(), table, rewrite=partial(rewrite_by, spark)

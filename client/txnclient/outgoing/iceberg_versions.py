@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from txnclient.incoming.adopting import require_apart
-from txnclient.outgoing import iceberg
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
@@ -29,6 +27,9 @@ class IcebergVersion:
 
 def publish(session: Session, table: str, to: str, places: Collection[str]) -> IcebergVersion:
     """As `Client.publish_iceberg`. `places`: the locations of all tables."""
+    from txnclient.incoming.adopting import require_apart
+    from txnclient.outgoing import iceberg
+
     iceberg.require_library()
     root = _root(to)
     require_apart([root.as_uri()], places)

@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from txnclient.change.merge import Merge
-from txnclient.change.plan import MergePlan
 from txnclient.formats.partitions import Partition
 from txnclient.handle import Handle
 from txnclient.outcome import RowsAffected
@@ -25,6 +23,9 @@ from txnstatus.types import Statement
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from txnclient.change.merge import Merge
+    from txnclient.change.plan import MergePlan
 
 
 class Statements:
@@ -114,6 +115,8 @@ class Statements:
         pandas or polars data. `on`: which rows match, for example `"target.id = source.id"`; the table is `target` in
         all SQL of it. A target row that several source rows would change is refused with InvalidArgument, as in SQL.
         """
+        from txnclient.change.merge import Merge
+
         writing = partial(self._ending.writing, f"merge of rows of {table}")
         with writing():
             schema = self.handle.session.table(table).schema

@@ -13,7 +13,6 @@ import typer
 from txnclient import Client
 from txnclient.ducksql.scripts import pieces
 from txnclient.session import Conversation
-from txndeploy.terminal import listings
 from txndeploy.terminal.output import Field, Listing, console
 from txnstatus.errors import InvalidArgument
 
@@ -52,6 +51,8 @@ def show(rows: pa.Table, *, as_json: bool) -> None:
 
 def describe(client: Client, command: str, *, as_json: bool) -> None:
     r"""Runs `\d`, which lists tables, or `\d database.table`, which shows one. Raises InvalidArgument for another."""
+    from txndeploy.terminal import listings  # whoever asks for rows alone does without
+
     word, *names = command.split()
     if word != "\\d" or len(names) > 1:
         raise InvalidArgument(f"{command.strip()!r:.100} is no command of this shell", hint=HELP)

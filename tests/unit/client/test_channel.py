@@ -30,7 +30,7 @@ from txnstatus.errors import (
 )
 from txnstatus.proto import admin_pb2, catalog_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.rpc.server import NOT_SERVED
+from txnstatus.rpc.errors import NOT_SERVED
 
 TIMEOUT = 6.0
 

@@ -9,6 +9,8 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.types import TxnId
 from txnstatus.wire import cause_from_wire, cause_to_wire
 
+NOT_SERVED = "give the addresses of nodes that have the role"
+"""The hint of an answer that another node may give."""
 MAX_MESSAGE_BYTES = 1_500
 MAX_HINT_BYTES = 500
 MAX_CAUSE_BYTES = 1_000

@@ -23,7 +23,7 @@ from txnstatus.rpc import bulk
 from txnstatus.rpc.calls import Answer, Call, Handler, asked, failed, handler_of
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
 from txnstatus.rpc.deadlines import Deadlines, answer_by
-from txnstatus.rpc.errors import clip, to_detail
+from txnstatus.rpc.errors import NOT_SERVED, clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.load import Load
 from txnstatus.rpc.methods import full_name, is_method, snake
@@ -31,10 +31,6 @@ from txnstatus.rpc.owners import check_call, claim
 from txnstatus.rpc.reading import read
 from txnstatus.security.access import Access
 from txnstatus.security.principals import Principal
-
-NOT_SERVED = "give the addresses of nodes that have the role"
-"""The hint of an answer that another node may give."""
-
 
 BULKY = frozenset(["txnstatus.Table/WriteRows"])
 """Methods whose requests may be as long as any: what is long in them is one field."""
