@@ -138,7 +138,7 @@ def test_two_schemas_are_no_table(client: Client, lake: Path) -> None:
 
 def test_columns_that_the_first_file_has_not_are_not_left_out(client: Client, lake: Path) -> None:
     pq.write_table(pa.table({"id": [9], "note": ["row 9"], "more": [1]}), lake / "part-9.parquet")
-    with pytest.raises(InvalidArgument, match=r"part-9\.parquet has a column 'more'; the first file has none"):
+    with pytest.raises(InvalidArgument, match=r"part-9\.parquet has a column 'more', and the first file has none"):
         client.import_files("in.more", str(lake), create=True, copy=True)
     assert ids(client, "in.more") == []
 

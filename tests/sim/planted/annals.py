@@ -104,12 +104,12 @@ def a_reader_asks_for_files_first() -> Seams:
 TOLD = ("timeline", CORE)
 PLANTED_ANNALS: Mapping[str, Planted] = {
     "records go before they are written": Planted(TOLD, "storage", 10, records_go_before_they_are_written),
-    "who has not looked lets all go": Planted(TOLD, "deaths", 20, who_has_not_looked_lets_all_go),
+    "who has not looked lets all go": Planted(TOLD, "deaths", 6, who_has_not_looked_lets_all_go, 12),
     "what failed counts as written": Planted(TOLD, "storage", 10, what_failed_counts_as_written),
     "a new leader takes all for written": Planted(TOLD, "deaths", 10, a_new_leader_takes_all_for_written),
     "aborted ones are left out": Planted(TOLD, "calm", 3, aborted_ones_are_left_out),
     "only the first of a file are written": Planted(TOLD, "calm", 10, only_the_first_of_a_file_are_written),
     "labels are those of others": Planted(TOLD, "calm", 3, labels_are_those_of_others),
     "files are named by their first": Planted(TOLD, "calm", 3, files_are_named_by_their_first),
-    "a reader asks for files first": Planted(TOLD, "calm", 20, a_reader_asks_for_files_first),
+    "a reader asks for files first": Planted(TOLD, "calm", 10, a_reader_asks_for_files_first),
 }
