@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.history.past import Past
+from tests.support import FAST_TXN, fast_cluster
 from txnclient import Client
+from txndeploy.local.cluster import LocalCluster
 
 SEEDS = 500
 ALWAYS = 8
 """Seeds that every run of the tests plays: two of each kind of table."""
 SLICE = 50
 STEPS = 14
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One on which nobody expires: a campaign fills the machine, and this is not about heartbeats that come late."""
+    patient = FAST_TXN.model_copy(update={"keepalive_default_ms": 120_000})
+    with fast_cluster(tmp_path_factory.mktemp("past"), txn=patient) as running:
+        yield running
 
 
 def play(client: Client, seed: int, directory: Path) -> Counter[str]:

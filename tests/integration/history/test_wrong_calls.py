@@ -165,7 +165,7 @@ def test_the_last_line_of_an_error_says_what_to_do(client: Client, new_table: Ne
     assert "of a later time" in last_line(lambda: client.savepoint("late", [other], at=at))
     assert "a savepoint keeps what is to stay" in last_line(lambda: client.restore(at, [other]))
     assert f"undo transaction {undo.txn_id} first" in last_line(lambda: client.undo(load.txn_id))
-    assert "take_over='q@7' goes on" in last_line(lambda: is_next(mark, Batch("another", 0, "r"), None))
+    assert "take_over='q@7') goes on" in last_line(lambda: is_next(mark, Batch("another", 0, "r"), None))
     assert "import it with copy=True" in last_line(lambda: client.import_files("in.place", str(tmp_path), create=True))
     assert "import files of each schema" in last_line(lambda: copied("in.copied"))
     assert visible(client, table, "in.copied") == [[], []]
