@@ -56,6 +56,7 @@ PROTOS = (
 
 PACKAGES = (
     "client/txnclient",
+    "client/pyspark_txn",
     "manager/txnmanager",
     "txnstatus/txnstatus",
     "participant/txnparticipant",

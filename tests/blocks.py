@@ -59,7 +59,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
     "docs/streaming.md": {
         "txn.mark(": "tests/integration/test_marks.py",
         "client.stream(": "tests/spark/test_streams.py",
-        "register(spark)": "tests/spark/test_data_source.py",
+        'spark.read.format("txn")': "tests/spark/test_data_source.py",
     },
     "docs/testing.md": {"best_network(": PAGE},
 }

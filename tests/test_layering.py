@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "txnparticipant": {"txnstatus"},
     "txnmanager": {"txnstatus"},
     "txnclient": {"txnstatus"},
+    "pyspark_txn": {"txnclient"},
     "txndeploy": {"txnstatus", "txnparticipant", "txnmanager", "txnclient"},
 }
 """Our packages that each package may import besides itself."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("txnstatus", "txnparticipant", "txnmanager", "txnclient", "txndeploy")
+PACKAGES = ("txnstatus", "txnparticipant", "txnmanager", "txnclient", "pyspark_txn", "txndeploy")
 NOT_IN_BASE = ("grpc", "msgspec", "pysyncobj", "pyspark", "pyarrow", "pydantic", "typer", "tomli_w", "psycopg")
 
 
@@ -75,7 +75,7 @@ def test_wheel_has_every_source_file(wheel: Path) -> None:
     """Protos and type stubs too: other languages and type checkers need them."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    folders = ("txnstatus", "participant", "manager", "client", "deploy")
+    folders = ("txnstatus", "participant", "manager", "client", "client", "deploy")
     source = {
         file.relative_to(ROOT / folder).as_posix()
         for folder, package in zip(folders, PACKAGES, strict=True)

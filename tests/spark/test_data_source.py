@@ -30,7 +30,7 @@ SCHEMA = "id bigint, note string"
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> Iterator[SparkSession]:
-    register(spark)
+    """One that nobody has told of the format."""
     yield spark
     for query in spark.streams.active:
         query.stop()
@@ -220,10 +220,20 @@ def test_the_page_runs_as_pasted(
 ) -> None:
     client.create_table("kiosk.followed", "id bigint, item string")
     client.write(pa.table({"id": [1], "item": ["pen"]}), "kiosk.followed")
-    page = blocks.block("docs/streaming.md", "register(spark)").replace("127.0.0.1:7051", cluster.addresses)
+    page = blocks.block("docs/streaming.md", 'spark.read.format("txn")').replace("127.0.0.1:7051", cluster.addresses)
     names = {"spark": session, "client": client, "checkpoint": str(tmp_path / "followed")}
     exec(page, names)
     assert capsys.readouterr().out.split() == ["2", "insert", "1", "insert", "2"]
+
+
+def test_a_session_can_be_told_of_the_format(
+    spark: SparkSession, cluster: LocalCluster, client: Client, new_table: NewTable
+) -> None:
+    """One whose driver has looked for formats before this package was there."""
+    table, session = new_table("id bigint"), spark.newSession()
+    client.write(pa.table({"id": [1]}), table)
+    register(session)
+    assert session.read.format("txn").options(cluster=cluster.addresses, table=table).load().first() == (1,)
 
 
 def test_tables_of_different_columns_are_streams_of_their_own(

@@ -14,7 +14,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from txnclient import Client, IllegalState
-from txnclient.datasource import register
 from txnclient.datasource.following import StreamReader
 from txnclient.datasource.options import LATEST, parse
 from txndeploy.local.cluster import LocalCluster
@@ -28,7 +27,6 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> Iterator[SparkSession]:
-    register(spark)
     yield spark
     for query in spark.streams.active:
         query.stop()

@@ -29,7 +29,7 @@ KEPT = 20
 
 
 def register(spark: SparkSession) -> None:
-    """Has the session know the format `txn`: `spark.read.format("txn").option("table", "air.flights").load()`."""
+    """Has the session know the format `txn`, where its driver had looked for formats before this package was there."""
     spark.dataSource.register(TxnSource)
 
 
