@@ -37,6 +37,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         'http_address = "0.0.0.0:7272"': "tests/test_docs.py",
         "log_format =": "tests/test_docs.py",
         "table_roots": "tests/test_docs.py",
+        "[database_roots]": "tests/test_docs.py",
         "txnctl group add": "tests/integration/test_placement.py",
     },
     "docs/participants.md": {"class DocumentsPart": PAGE, "import DocumentsPart": PAGE},
@@ -46,6 +47,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
     },
     "docs/security.md": {
         "txnctl grant": "tests/integration/operating/test_roles.py",
+        "txnctl audit": "tests/integration/operating/test_trail.py",
         "txnctl cert ca": "tests/unit/deploy/test_certificates.py",
         "[tls]": "tests/test_docs.py",
     },

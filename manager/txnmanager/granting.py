@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from txnmanager.keepers import Keepers
+from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog import commands as catalog
 from txnstatus.catalog import grants
+from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import InvalidArgument
+from txnstatus.lake import locations
 from txnstatus.names import check_table_name
 from txnstatus.proto import admin_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -18,7 +21,7 @@ class Granting:
     """Implements what the Admin service has of grants, and the making of tables."""
 
     def __init__(self, client: TxnSystemClient, keepers: Keepers, access: Access) -> None:
-        self._cluster = client.cluster
+        self._client, self._cluster = client, client.cluster
         self._catalog = CatalogClient(client)
         self._keepers = keepers
         self._access = access
@@ -56,15 +59,40 @@ class Granting:
         )
 
     async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
-        """The table is its maker's when it is answered. Raises LimitReached where it could not be."""
+        """The table is its maker's when it is answered.
+
+        Raises LimitReached where it could not be; InvalidArgument where it would be in another one's place.
+        """
         name, method = check_table_name(request.name), "txnstatus.Table/CreateTable"
         is_users = bool(request.owner) and "/" not in request.owner
         if is_users and not self._owns(check_identity(request.owner), name):
             grants.check_room(self._cluster.state.grants, 1)
+        if is_users and request.location:
+            await self._check_location(name, request.location, request.owner)
         answer = await self._keepers.call(name, method, request, table_pb.CreateTableResponse)
         if is_users:
             await self._owned(name, answer.table.table_id, request.owner)
         return answer
+
+    async def _check_location(self, name: str, location: str, owner: str) -> None:
+        """Raises InvalidArgument where a table that somebody else owns has files there, above it, or below it: who owns
+        a table may have what is in its directory removed. All shards are asked: few tables say where they are."""
+        wanted = locations.parse(location)
+        for shard in self._cluster.state.shards:
+            request, more = table_pb.ListTablesRequest(), True
+            while more:
+                answer = await self._client.call_leader(
+                    shard_group(shard), "txnstatus.Table/ListTables", request, table_pb.ListTablesResponse, CALL_SECONDS
+                )
+                for table in answer.tables:
+                    there = locations.parse(table.location)
+                    overlap = wanted.is_within(there) or there.is_within(wanted)
+                    if overlap and table.name != name and not self._owns(owner, table.name):
+                        raise InvalidArgument(
+                            f"location {location[:500]!r} is not free: somebody else has a table there"
+                        )
+                more = answer.more
+                request = table_pb.ListTablesRequest(after=answer.tables[-1].name if answer.tables else "")
 
     async def _owned(self, name: str, table_id: str, owner: str) -> None:
         """Nothing is granted any more on another table of the name; and the owner has the role, if that is not so by

@@ -238,6 +238,9 @@ def _start(path: Path) -> subprocess.CompletedProcess[str]:
         (('warehouse = "file:', 'warehouse = "'), "not a URI"),
         (('warehouse = "file:///', 'warehouse = "file:///../'), "empty, . or .."),
         (("table_roots = []", 'table_roots = ["/data"]'), "'/data' is no location of a table: it has no scheme"),
+        (("[database_roots]", '[database_roots]\n"a.b" = []'), "'a.b' is no name of a database"),
+        (("[database_roots]", '[database_roots]\na = ["/data"]'), "'/data' is no location of a table"),
+        (("[database_roots]", '[database_roots]\na = ["file:///"]'), "it is nobody else's"),
     ],
 )
 def test_a_broken_configuration(tmp_path: Path, change: tuple[str, str], says: str) -> None:

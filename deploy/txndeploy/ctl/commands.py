@@ -17,6 +17,7 @@ MODULES: Mapping[str, str] = {
     "grant": "ctl.granting",
     "revoke": "ctl.granting",
     "grants": "ctl.granting",
+    "audit": "ctl.auditing",
     "group": "ctl.placing",
     "database": "ctl.placing",
     "config": "ctl.options",

@@ -18,6 +18,7 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import locations
 from txnstatus.limits import MAX_REQUEST_BYTES
+from txnstatus.names import is_database_name
 from txnstatus.raft.settings import RaftSettings
 from txnstatus.rpc.guests import UNFINISHED_BYTES
 from txnstatus.security.tls import Tls, TlsFiles
@@ -144,6 +145,9 @@ class NodeConfig(_Section):
     """URI under which tables are kept that do not name a location of their own; all nodes and clients reach it."""
     table_roots: tuple[str, ...] = ()
     """URIs under which tables may be that name one, besides the warehouse; the same on every node."""
+    database_roots: dict[str, tuple[str, ...]] = {}
+    """URIs under which tables of a database may be that name a location, in place of `table_roots`: nobody else's are
+    there. Likewise."""
     participant_shards: int = Field(4, ge=1, le=1024)
     groups: int = Field(1, ge=1, le=64)
     """Raft groups that a new cluster's shards are spread over; each has a status range of its own, too."""
@@ -192,6 +196,13 @@ class NodeConfig(_Section):
     def _are_locations(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(_location, values))
 
+    @field_validator("database_roots")
+    @classmethod
+    def _are_databases(cls, values: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        if (wrong := next((name for name in values if not is_database_name(name)), None)) is not None:
+            raise ValueError(f"{wrong!r} is no name of a database")
+        return {name: tuple(map(_location, roots)) for name, roots in values.items()}
+
     @field_validator("conflict_strategies")
     @classmethod
     def _are_new(cls, value: dict[str, str]) -> dict[str, str]:
@@ -217,6 +228,10 @@ class NodeConfig(_Section):
         addresses = [entry.address for entry in self.nodes.values()]
         if len(set(addresses)) != len(addresses):
             raise ValueError("two nodes have the same address")
+        warehouse = locations.parse(self.warehouse)
+        for database, roots in self.database_roots.items():
+            if around := next((root for root in roots if warehouse.is_within(locations.parse(root))), None):
+                raise ValueError(f"the warehouse is in {around}, a root of database {database}: it is nobody else's")
         if self.insecure and self.tls is not None:
             raise ValueError("insecure = true with [tls]: say one of them")
         if self.grpc_address in addresses:
@@ -229,6 +244,10 @@ class NodeConfig(_Section):
     def levels(self) -> dict[str, Level]:
         """Logger → level; "" is the one of all."""
         return {"": self.log_level, **self.log_levels}
+
+    @property
+    def roots(self) -> locations.Roots:
+        return locations.Roots(self.table_roots, self.database_roots)
 
     def with_role(self, role: Role) -> list[str]:
         return [node for node, entry in self.nodes.items() if role in entry.roles]

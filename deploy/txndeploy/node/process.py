@@ -46,9 +46,12 @@ from txnstatus.raft.transport import RaftTransport
 from txnstatus.rpc.connection import Purpose, is_loopback
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
+from txnstatus.rpc.recording import Recording
 from txnstatus.security.principals import Kind, Principal
 from txnstatus.security.tls import Tls
+from txnstatus.security.trail_files import TrailFiles
 from txnstatus.status.table import TxnStatusTable
+from txnstatus.trail import TrailBroken
 
 if TYPE_CHECKING:
     from txndeploy.node.http import HttpServer
@@ -58,6 +61,8 @@ log = logging.getLogger(__name__)
 
 DATA_FORMAT = 2
 STOP_SECONDS = 5.0
+TRAIL = "trail"
+"""Directory of what is recorded, in that of the data."""
 LOOK_SECONDS = 1.0
 OWN_DESCRIPTORS = 256
 """Descriptors for everything but connections and shards: ranges, storage, other nodes."""
@@ -99,6 +104,8 @@ class Node:
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
         self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
+        self._trail = _trail(config, environment) if self._tls is not None else None
+        self._roles.registry.recording = Recording(self._trail)
         self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds, self._tls)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down, or forgotten")
@@ -158,6 +165,8 @@ class Node:
         await self._client.close()
         if self._http is not None:
             await self._http.stop()
+        if self._trail is not None:
+            await self._trail.close()
         self._environment.blocking.shutdown()
         os.close(self._lock)
 
@@ -198,6 +207,17 @@ def _tls(config: NodeConfig) -> Tls | None:
     if found.own != wanted:
         raise StartError(f"{config.tls.certificate} is for {found.own}; this is {wanted}")
     return found
+
+
+def _trail(config: NodeConfig, environment: Environment) -> TrailFiles:
+    """Raises StartError."""
+    directory = config.data_dir / TRAIL
+    try:
+        return TrailFiles(directory, config.node_id, environment.wall_micros, environment.blocking)
+    except OSError as error:
+        raise StartError(f"what is done on the node cannot be recorded in {directory}: {error.strerror}") from error
+    except TrailBroken as error:
+        raise StartError(f"{directory} was changed: {error}; keep it, move it away, and start the node") from error
 
 
 def _require_loopback(addresses: Sequence[str], *, said: bool) -> None:

@@ -308,7 +308,7 @@ class Roles:
             self._environment.blocking,
             self.config.txn.shard_settings(),
             lambda: self._cluster.state.options,
-            self.config.table_roots,
+            self.config.roots,
             self._strategies,
         )
         self._add("Table", shard, part)

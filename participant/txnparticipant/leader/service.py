@@ -42,6 +42,7 @@ from txnparticipant.upkeep.retirement import Retirement
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument, TxnError
+from txnstatus.lake.locations import Roots
 from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.background import Tasks
 from txnstatus.proto import participant_pb2 as pb
@@ -68,6 +69,7 @@ log = logging.getLogger(__name__)
 
 
 FORGET_PASS_SECONDS = 5.0
+NO_ROOTS = Roots()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class ShardService:
         disk: Executor,
         settings: ShardSettings,
         options: Callable[[], Options],
-        table_roots: Sequence[str] = (),
+        table_roots: Roots = NO_ROOTS,
         strategies: Mapping[str, Strategy] = BUILT_IN,
     ) -> None:
         """`options`: the cluster's, as they are set now. `table_roots`: URIs below which tables may be, besides the

@@ -6,9 +6,10 @@ A drop waits here for those that are prepared on the table; whoever comes after 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from urllib.parse import quote
 
 from txnparticipant.leader.reads import Reads
@@ -21,6 +22,7 @@ from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnstatus.errors import IllegalState, InvalidArgument, NotFound, OutcomeUnknown, TxnError
 from txnstatus.lake import locations
+from txnstatus.lake.locations import Roots
 from txnstatus.limits import MAX_LISTED, MAX_WAIT_SECONDS, check_count
 from txnstatus.names import check_table_name
 from txnstatus.pages import first_page
@@ -46,7 +48,7 @@ class TableService:
         reads: Reads,
         propose: Propose,
         warehouse: str,
-        roots: Sequence[str],
+        roots: Roots,
         blocking: Executor,
         check_strategy: Callable[[str], None],
         clock: HybridClock,
@@ -58,7 +60,7 @@ class TableService:
         self._shard = shard
         self._ranges = ranges
         self._warehouse = warehouse.rstrip("/")
-        self._roots = (warehouse, *roots)
+        self._roots = roots
         self._blocking = blocking
         self._check_strategy = check_strategy
         self._clock = clock
@@ -158,10 +160,13 @@ class TableService:
 
     async def _location(self, name: str, given: str) -> str:
         """Where the table is to be; nothing may be awaited between this and the proposal."""
+        database = name.partition(".")[0]
+        roots, others = (self._warehouse, *self._roots.of(database)), self._roots.others(database)
+        check = partial(locations.check, roots=roots, others=others)
         while True:
             # What is left of a dropped table of this name is cleaned where it was.
             location = given or self._shard.free_location(f"{self._warehouse}/{quote(name.replace('.', '/'))}")
-            await asyncio.get_running_loop().run_in_executor(self._blocking, locations.check, location, self._roots)
+            await asyncio.get_running_loop().run_in_executor(self._blocking, check, location)
             if given or location == self._shard.free_location(location):
                 return location
 

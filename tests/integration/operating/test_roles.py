@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests import blocks
 from tests.support import SCHEMA, fast_cluster, rows, visible, wait_until
-from txnclient import AlreadyExists, Client, Grant, NotAuthorized, NotFound, connect
+from txnclient import AlreadyExists, Client, Grant, InvalidArgument, NotAuthorized, NotFound, connect
 from txndeploy.ctl import commands
 from txndeploy.local.authority import Authority
 from txndeploy.local.cluster import LocalCluster
@@ -193,6 +193,17 @@ def test_whoever_makes_a_table_owns_it_and_a_drop_ends_what_was_granted(user: Us
         bob.begin(tables=["mine.t"])
     with pytest.raises(NotFound):
         admin.grant("reader", "bob", on="mine.nowhere")
+
+
+def test_a_table_is_made_in_no_place_that_is_somebody_elses(cluster: LocalCluster, user: User) -> None:
+    granted(user, "writer", "lea", "hers")
+    lea, admin, root = user("lea"), user("admin"), cluster.warehouse
+    admin.create_table("others.t", SCHEMA, location=f"{root}/place/of/t")
+    for taken in ("place/of/t", "place/of", "place", "place/of/t/below", ""):
+        with pytest.raises(InvalidArgument, match="is not free: somebody else has a table there"):
+            lea.create_table("hers.t", SCHEMA, location=f"{root}/{taken}".rstrip("/"))
+    lea.create_table("hers.t", SCHEMA, location=f"{root}/place/of/t2")
+    admin.create_table("others.t2", SCHEMA, location=f"{root}/place/of/t/too")
 
 
 def test_a_revocation_holds_for_what_begins_then(user: User) -> None:

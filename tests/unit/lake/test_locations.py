@@ -8,6 +8,7 @@ import pytest
 
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake import locations
+from txnstatus.lake.locations import Roots
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,22 @@ def test_a_root_may_be_a_link_itself(tmp_path: Path) -> None:
 def test_a_scheme_that_nobody_knows() -> None:
     with pytest.raises(InvalidArgument, match=r"gopher.* is not a usable location"):
         locations.check("gopher://lake/a", ["gopher://lake"])
+
+
+def test_a_database_with_roots_of_its_own_has_no_others_and_nobody_else_has_those() -> None:
+    roots = Roots(["s3://lake/shared"], {"sales": ["s3://lake/sales"], "ops": ["s3://ops"]})
+    assert roots.of("sales") == ["s3://lake/sales"]
+    assert roots.of("air") == ["s3://lake/shared"]
+    assert roots.others("sales") == ["s3://ops"]
+    assert roots.others("air") == ["s3://lake/sales", "s3://ops"]
+
+
+def test_a_location_in_another_databases_root_is_refused(tmp_path: Path) -> None:
+    own, other = tmp_path / "all", tmp_path / "all" / "other"
+    other.mkdir(parents=True)
+    (own / "link").symlink_to(other)
+    root = own.as_uri()
+    for place in (other.as_uri(), f"{other.as_uri()}/below", f"{root}/link", f"{root}/link/below", root):
+        with pytest.raises(InvalidArgument, match="it is another database's"):
+            locations.check(place, [root], [other.as_uri()])
+    locations.check(f"{root}/others", [root], [other.as_uri()])

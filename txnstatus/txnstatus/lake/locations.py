@@ -6,8 +6,8 @@ client's to choose freely: see docs/operations.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -35,6 +35,22 @@ class Location:
         return Location(self.scheme, self.host, Path("/", *self.path).resolve().parts[1:])
 
 
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """URIs below which tables may be, besides the warehouse."""
+
+    shared: Sequence[str] = ()
+    by_database: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Databases that have roots of their own, in which no other one's tables are."""
+
+    def of(self, database: str) -> Sequence[str]:
+        return self.by_database.get(database, self.shared)
+
+    def others(self, database: str) -> Sequence[str]:
+        """Roots of other databases."""
+        return [root for other, roots in self.by_database.items() if other != database for root in roots]
+
+
 def parse(uri: str) -> Location:
     """Raises InvalidArgument for what could mean two places: the message names the rule."""
     try:
@@ -55,8 +71,9 @@ def parse(uri: str) -> Location:
     return Location(parts.scheme.lower(), parts.netloc.lower(), tuple(names))
 
 
-def check(uri: str, roots: Iterable[str]) -> None:
-    """Raises InvalidArgument for a location that is in none of the roots, leads out of them, or cannot be used.
+def check(uri: str, roots: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raises InvalidArgument for a location that is in none of the roots, leads out of them, or cannot be used; or that
+    is in one of `others`, or has one in it.
 
     Blocking: it follows symbolic links.
     """
@@ -69,4 +86,8 @@ def check(uri: str, roots: Iterable[str]) -> None:
     if not any(resolved.is_within(parse(root).resolved()) for root in roots):
         there = "/" + "/".join(resolved.path)
         raise InvalidArgument(f"location {uri!r} is not allowed: it leads to {there}, and {named}", hint=hint)
+    for other in map(parse, others):
+        for place, root in ((location, other), (resolved, other.resolved())):
+            if place.is_within(root) or root.is_within(place):
+                raise InvalidArgument(f"location {uri!r} is not allowed: it is another database's", hint=hint)
     file_system(uri)

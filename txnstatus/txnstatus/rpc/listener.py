@@ -62,6 +62,7 @@ class Listener:
     ) -> None:
         """`accept`: what other connections than for calls are for. `tls` None: whoever reaches the port may do all."""
         self.tls = tls
+        self._registry = registry
         self.accept = {Purpose.CALLS: registry.serve_client, Purpose.PEER_CALLS: registry.serve, **accept}
         self.guests: Guests[Connection] = Guests(bounds)
         self.connections: set[Connection] = set()
@@ -112,6 +113,7 @@ class Listener:
         if told != last or now - at >= SAME_SECONDS:
             self._warned = told, now
             log.warning("%s", told)
+        self._registry.recording.stranger(told)
 
     def _look(self) -> None:
         self._looking = None

@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +19,6 @@ from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_PLAIN_REQUEST_BYTES, MAX_REQUEST_BYTES
 from txnstatus.measures import Measures
 from txnstatus.proto import rpc_pb2 as pb
-from txnstatus.roles import View
 from txnstatus.rpc import bulk
 from txnstatus.rpc.calls import Answer, Call, Handler, asked, failed, handler_of
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
@@ -29,6 +29,7 @@ from txnstatus.rpc.load import Load
 from txnstatus.rpc.methods import full_name, is_method, snake
 from txnstatus.rpc.owners import check_call, claim
 from txnstatus.rpc.reading import read
+from txnstatus.rpc.recording import Act, Recording, around
 from txnstatus.security.access import Access
 from txnstatus.security.principals import Principal
 
@@ -83,6 +84,7 @@ class Registry:
         self.measures = measures if measures is not None else Measures()
         self.cluster_id = cluster_id
         self.access = Access()
+        self.recording = Recording()
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
         self._of_clients = Load(CLIENTS_BYTES)
@@ -130,7 +132,11 @@ class Registry:
         except DecodeError as error:
             raise InvalidArgument(f"{method}: {len(payload)} bytes that are no {entry.request.__name__}") from error
         claim(request, caller)
-        self.access.check(caller, method, request)
+        try:
+            self.access.check(caller, method, request)
+        except TxnError as error:
+            self.recording.refused(caller, method, error.message)
+            raise
         return request
 
     def answer(self, method: str, calls: Sequence[Call], group: str = "") -> None:
@@ -157,6 +163,10 @@ class Registry:
         if len(self._begun) == 1:
             asyncio.get_running_loop().call_soon(self._answer_begun)
 
+    def recorded(self, method: str, call: Call, group: str, refusal: TxnError | None) -> None:
+        """What is to be done is recorded, or it is not done."""
+        self.begin(method, call, group) if refusal is None else call.tell(refusal)
+
     def _answer_begun(self) -> None:
         """Not more than one turn may have: the others have the next one."""
         together: dict[tuple[str, str], list[Call]] = {}
@@ -180,7 +190,8 @@ class Registry:
                 call.view = self.access.view(caller)
             self.answer(method, calls, group)
 
-        answer: Message = await asked(request, seconds, ask)
+        act = self.recording.wanted(caller, method, request)
+        answer = await around(act, lambda: asked(request, seconds, ask))
         return self.access.shown(caller, method, answer)
 
     def serve(self, connection: Connection) -> None:
@@ -213,7 +224,7 @@ class Registry:
 class _Served(Call):
     """A call that came over a connection."""
 
-    __slots__ = ("_calls", "came", "id", "method", "size")
+    __slots__ = ("_calls", "act", "came", "id", "method", "size")
 
     def __init__(self, call: pb.Call, request: Message, by: float, came: float, size: int, calls: ServedCalls) -> None:
         """`size`: bytes that it keeps of the process's memory."""
@@ -222,7 +233,8 @@ class _Served(Call):
         self.method = call.method
         self.came = came
         self.size = size
-        self.view = calls.view
+        self.act: Act | None = None
+        """What is recorded of it."""
         self._calls = calls
 
     def _hear(self, answer: Answer) -> None:
@@ -239,7 +251,6 @@ class ServedCalls:
         self._load = load
         self._caller = connection.principal if load is not None else None
         """Principal of the certificate; None: there is none, or it calls for whom it says."""
-        self._is_user = self._caller is not None and not self._caller.is_process
         self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
         self._replies.open(connection)
         connection.on_room = self._on_room
@@ -278,11 +289,6 @@ class ServedCalls:
         if self._load is not None and self._waiting_bytes > CLIENT_WAITING_BYTES:
             self._connection.abort()
 
-    @property
-    def view(self) -> View | None:
-        """What the caller is shown now; None: all."""
-        return self._registry.access.view(self._caller) if self._is_user else None
-
     def give_up(self) -> None:
         """Ends it at once, with all that it has under way."""
         self._connection.abort()
@@ -311,9 +317,14 @@ class ServedCalls:
                 self._reply(pb.Reply(id=call.id, error=to_detail(error)))
                 continue
             served = _Served(call, request, answer_by(left), came, size, self)
+            served.view = self._registry.access.view(self._caller)
             self._running[served] = None
             self._deadlines.add(served, left)
-            self._registry.begin(call.method, served, call.group)
+            served.act = self._registry.recording.wanted(self._caller, call.method, request)
+            if served.act is None:
+                self._registry.begin(call.method, served, call.group)
+            else:
+                served.act.begin(partial(self._registry.recorded, call.method, served, call.group))
         self._begin_soon()
 
     def _may_begin(self) -> bool:
@@ -333,6 +344,8 @@ class ServedCalls:
 
     def answered(self, call: _Served, answer: Answer) -> None:
         self._over(call)
+        if call.act is not None:
+            call.act.end(answer)
         measures = self._registry.measures
         measures.calls[call.method].add(asyncio.get_running_loop().time() - call.came)
         if isinstance(answer, TxnError):

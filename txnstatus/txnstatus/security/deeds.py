@@ -1,0 +1,52 @@
+"""Which calls are recorded, and what of them: operator's actions, grants, aborts of others, drops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from txnstatus.trail import Deed
+
+MAX_CHARACTERS = 300
+"""Characters of a field that are recorded."""
+
+
+def _always(*fields: str) -> Callable[[Any], Mapping[str, str] | None]:
+    return lambda request: {field: _text(getattr(request, field)) for field in fields}
+
+
+def _as_operator(*fields: str) -> Callable[[Any], Mapping[str, str] | None]:
+    told = _always(*fields)
+    return lambda request: told(request) if request.as_operator else None
+
+
+def _adopted(request: Any) -> Mapping[str, str] | None:
+    if request.only_ask:
+        return None
+    return {"table_id": _text(request.table_id), "names": _text(", ".join(request.names))}
+
+
+RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
+    "txnstatus.Admin/SetOption": _always("name", "value"),
+    "txnstatus.Admin/ReplaceNode": _always("old_node", "new_node", "address"),
+    "txnstatus.Admin/AddGroup": _always("name"),
+    "txnstatus.Admin/PlaceDatabase": _always("database", "group"),
+    "txnstatus.Admin/RemoveForeign": _always("name"),
+    "txnstatus.Admin/Grant": _always("object", "identity", "role"),
+    "txnstatus.Admin/Revoke": _always("object", "identity", "role"),
+    "txnstatus.TxnManager/AbortTransaction": _as_operator("txn_id", "reason"),
+    "txnstatus.Savepoints/ReleaseSavepoint": _as_operator("name", "savepoint_id"),
+    "txnstatus.Table/DropTable": _always("table", "txn_id"),
+    "txnstatus.Audit/AdoptDirectories": _adopted,
+}
+"""Method → what is recorded of a request; None: nothing."""
+
+
+def deed(who: str, method: str, request: Any) -> Deed | None:
+    """What is recorded before it is done; None: nothing."""
+    what = told(request) if (told := RECORDED.get(method)) is not None else None
+    return None if what is None else Deed(who, method.removeprefix("txnstatus."), what, "asked")
+
+
+def _text(content: object) -> str:
+    return str(content)[:MAX_CHARACTERS]
