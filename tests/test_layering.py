@@ -43,8 +43,8 @@ FLOORS = {
     "spark < compact < client; session < compact; client < control < sparksql; control < ducksql < connecting < aio;"
     "read < history < client; write < history; formats < incoming < client; write < streams < transaction; "
     "incoming < outgoing < client; read < outgoing; snapshot < outgoing; ducksql < connecting < datasource",
-    "txndeploy": "words < node < local < terminal < demo < ctl; terminal < doctor < ctl; terminal < speaking < ctl;"
-    "node < backup < ctl",
+    "txndeploy": "words < terminal < console < node < local < demo < ctl;"
+    "terminal < doctor < ctl; terminal < speaking < ctl; node < backup < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
 ROOTS = {

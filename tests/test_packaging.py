@@ -80,7 +80,7 @@ def test_wheel_has_every_source_file(wheel: Path) -> None:
         file.relative_to(ROOT / folder).as_posix()
         for folder, package in zip(folders, PACKAGES, strict=True)
         for file in (ROOT / folder / package).rglob("*")
-        if file.suffix in (".py", ".pyi", ".proto", ".jar")
+        if file.suffix in (".py", ".pyi", ".proto", ".jar", ".html", ".css", ".js", ".svg")
     }
     assert {"txnstatus/proto/common.proto", "txnstatus/proto/common_pb2.pyi"} <= source
     assert "txnclient/sparksql/txn-spark.jar" in source

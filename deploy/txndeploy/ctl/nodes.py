@@ -14,9 +14,10 @@ from txndeploy.backup.restoring import restore
 from txndeploy.local.cluster import wait_until
 from txndeploy.node import config as configuration
 from txndeploy.node import process
+from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, storage_errors, tells_errors
 from txndeploy.terminal.output import console, plain, status_line
-from txnstatus.catalog.catalog import founding_id, from_wire
+from txnstatus.catalog.catalog import founding_id
 from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -49,10 +50,7 @@ def node_replace(
         client.call("txnstatus.Admin/ReplaceNode", request, admin_pb2.ReplaceNodeResponse)
 
         def done() -> bool:
-            answer = client.call(
-                "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
-            )
-            state = from_wire(answer.catalog)
+            state = listings.catalog(client)
             left = [name for name, members in state.groups.items() if old in members]
             tell(f"{new} takes the place of {old}; groups to go: {', '.join(left) or 'none'}")
             return old not in state.nodes

@@ -19,7 +19,9 @@ commands.add_typer(config_app, name="config")
 @tells_errors
 def status(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """Which node leads which group."""
-    show(listings.groups(cluster, timeout), as_json=as_json)
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        found = listings.groups(client, listings.catalog(client))
+    show(found, as_json=as_json)
 
 
 @config_app.command("list")
@@ -27,8 +29,8 @@ def status(cluster: ClusterOption, as_json: JsonOption = False, timeout: Timeout
 def config_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """List the options of the cluster, with their values now."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    show(listings.options(from_wire(answer.catalog)), as_json=as_json)
+        state = listings.catalog(client)
+    show(listings.options(state), as_json=as_json)
 
 
 @config_app.command("set")

@@ -15,9 +15,8 @@ from txndeploy.ctl.watching import watch
 from txndeploy.local.certificates import credentials_of
 from txndeploy.local.claim import DirectoryInUse
 from txndeploy.local.cluster import LocalCluster, default_directory
-from txndeploy.terminal import listings
 from txndeploy.terminal.commands import show, tells_errors
-from txndeploy.terminal.output import console, lines, plain, status_line
+from txndeploy.terminal.output import Field, Listing, console, lines, plain, status_line
 from txnstatus.security.tls import VARIABLE
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -32,7 +31,7 @@ def up(
     ] = None,
     grpc: Annotated[bool, typer.Option("--grpc", help="The nodes of a new cluster serve gRPC, too.")] = False,
     http: Annotated[
-        bool, typer.Option("--http", help="The nodes of a new cluster serve metrics and /readyz over HTTP, too.")
+        bool, typer.Option("--http", help="The nodes of a new cluster serve metrics and the console over HTTP, too.")
     ] = False,
     compactor: Annotated[bool, typer.Option(help="Compactions are done, by a process beside the nodes.")] = True,
     insecure: Annotated[
@@ -57,7 +56,7 @@ def up(
         _attach(used)
         return
     try:
-        show(listings.nodes(cluster), as_json=False)
+        show(_nodes(cluster), as_json=False)
         if grpc and not any(config.grpc_address for config in cluster.configs.values()):
             console().print("The cluster found there serves no gRPC: --grpc is for a new one.", style="yellow")
         if http and not any(config.http_address for config in cluster.configs.values()):
@@ -70,6 +69,31 @@ def up(
             cluster.stop_in_turn()
     if not some_run:
         raise typer.Exit(1)
+
+
+def _nodes(cluster: LocalCluster) -> Listing:
+    fields = (
+        Field("node", "node", whole=True),
+        Field("address", "address", whole=True),
+        Field("grpc_address", "gRPC", whole=True),
+        Field("http_address", "HTTP", whole=True),
+        Field("leads", "leads"),
+        Field("log", "log"),
+    )
+    rows = []
+    for name, config in cluster.configs.items():
+        status = cluster.status(name)
+        rows.append(
+            {
+                "node": name,
+                "address": config.nodes[name].address,
+                "grpc_address": config.grpc_address,
+                "http_address": config.http_address,
+                "leads": [group.group for group in status.groups if group.leader] if status else ["(no answer)"],
+                "log": str(cluster.log_path(name)),
+            }
+        )
+    return Listing("nodes", fields, rows, title=f"cluster in {cluster.directory}")
 
 
 def _attach(used: DirectoryInUse) -> None:

@@ -1,7 +1,7 @@
-"""HTTP of a node, on a port of its own: metrics for Prometheus, and whether it lives and serves.
+"""HTTP of a node, on a port of its own: metrics for Prometheus, whether it lives and serves, and the console.
 
-With TLS metrics are for those who show a certificate of the cluster, unless the configuration says for all. Probes are
-for all: what restarts a node has no certificate to show, and learns one bit.
+With TLS metrics and the console are for those who show a certificate of the cluster, metrics for all where the
+configuration says so. Probes are for all: what restarts a node has no certificate to show, and learns one bit.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Metric, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
+from txndeploy.console.routes import Console
 from txndeploy.node.metrics import Families
 from txnstatus.errors import Unauthenticated
 from txnstatus.rpc.connection import split_address
-from txnstatus.security.principals import of_certificate
+from txnstatus.security.principals import Principal, of_certificate
 from txnstatus.security.tls import Tls, check_cluster_of, latest
 
 STOP_SECONDS = 1.0
 
 
 class HttpServer:
-    """`start`, then `stop`. GET /metrics, /livez, /readyz; anything else is 404."""
+    """`start`, then `stop`. GET /metrics, /livez, /readyz, and what is the console's; anything else is 404."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class HttpServer:
         tls: Tls | None = None,
         *,
         is_open: bool = False,
+        console: Console | None = None,
     ) -> None:
         """`families`: what there is to say, asked on the loop. `not_ready`: why the node does not serve, or nothing.
         `tls` None: it is HTTP without. `is_open`: metrics are for those without a certificate, too."""
@@ -44,6 +46,9 @@ class HttpServer:
         app.add_routes(
             [web.get("/metrics", self._metrics), web.get("/livez", self._live), web.get("/readyz", self._ready)]
         )
+        self._console = console
+        if console is not None:
+            app.add_routes(console.routes(self._caller))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
 
     async def start(self, address: str) -> None:
@@ -54,10 +59,13 @@ class HttpServer:
 
     async def stop(self) -> None:
         await self._runner.cleanup()
+        if self._console is not None:
+            self._console.close()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         """Gathered on the loop, in one turn; written out beside it."""
-        self._require_certificate(request)
+        if not self._is_open:
+            self._caller(request)
         registry = CollectorRegistry()
         for collector in (Families(self._families()), *self._of_process):
             registry.register(collector)
@@ -65,14 +73,19 @@ class HttpServer:
         body = await asyncio.get_running_loop().run_in_executor(self._blocking, encode, registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    def _require_certificate(self, request: web.Request) -> None:
-        """Raises 403 for whoever shows none of the cluster."""
-        if self._is_open or self._tls is None:
-            return
+    def _caller(self, request: web.Request) -> Principal | None:
+        """The principal of the certificate that was shown; None: there is no TLS.
+
+        Raises 403 for whoever shows none of the cluster.
+        """
+        if self._tls is None:
+            return None
         try:
-            check_cluster_of(of_certificate(request.get_extra_info("peercert")), self._tls.own)
+            found = of_certificate(request.get_extra_info("peercert"))
+            check_cluster_of(found, self._tls.own)
         except Unauthenticated:
             raise web.HTTPForbidden(text="for those who show a certificate of the cluster\n") from None
+        return found
 
     async def _live(self, _request: web.Request) -> web.Response:
         """The loop has turns for this, so it has them for others."""

@@ -140,12 +140,15 @@ class Node:
 
     async def _start_http(self, address: str) -> None:
         """Whoever does not want it does without its libraries."""
+        from txndeploy.console.routes import Console
         from txndeploy.node.http import HttpServer
         from txndeploy.node.metrics import families
 
         measured = partial(families, self._roles, self._environment.measures, self._listener, self._chronicler)
         ready, blocking = partial(not_ready, self._roles), self._environment.blocking
-        self._http = HttpServer(measured, ready, blocking, self._tls, is_open=self.config.http_open)
+        console = Console(address, self._roles.registry, self._environment.measures, self._tls)
+        is_open = self.config.http_open
+        self._http = HttpServer(measured, ready, blocking, self._tls, is_open=is_open, console=console)
         with _binding(address):
             await self._http.start(address)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from txnclient import (
     Client,
@@ -29,9 +29,6 @@ from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2, participant_pb2
 from txnstatus.types import EPOCH, TERMINAL, Timestamp, micros_of
-
-if TYPE_CHECKING:
-    from txndeploy.local.cluster import LocalCluster
 
 _COLOURS = {
     TxnState.OPEN.name: "cyan",
@@ -282,46 +279,29 @@ def properties(info: TableInfo) -> Listing:
     return Listing("properties", fields, rows)
 
 
-def nodes(cluster: LocalCluster) -> Listing:
-    fields = (
-        Field("node", "node", whole=True),
-        Field("address", "address", whole=True),
-        Field("grpc_address", "gRPC", whole=True),
-        Field("http_address", "HTTP", whole=True),
-        Field("leads", "leads"),
-        Field("log", "log"),
-    )
-    rows = []
-    for name, config in cluster.configs.items():
-        status = cluster.status(name)
-        rows.append(
-            {
-                "node": name,
-                "address": config.nodes[name].address,
-                "grpc_address": config.grpc_address,
-                "http_address": config.http_address,
-                "leads": [group.group for group in status.groups if group.leader] if status else ["(no answer)"],
-                "log": str(cluster.log_path(name)),
-            }
-        )
-    return Listing("nodes", fields, rows, title=f"cluster in {cluster.directory}")
+SILENT = "no answer"
+"""The role of a node that does not answer."""
 
 
-def groups(addresses: str, timeout: float) -> Listing:
-    """Raises Unavailable when no node answers at all."""
+def catalog(client: Client) -> CatalogState:
+    """As the node that is asked knows it. Raises Unavailable when none answers."""
+    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    return from_wire(answer.catalog)
+
+
+def groups(client: Client, state: CatalogState) -> Listing:
+    """The replicas of each node, as it tells itself."""
     fields = (
         Field("node", "node", whole=True),
         Field("group", "group", whole=True),
         Field("parts", "parts"),
-        Field("role", "role", lambda role: {"leader": "green", "no answer": "red"}.get(role, ""), whole=True),
+        Field("role", "role", lambda role: {"leader": "green", SILENT: "red"}.get(role, ""), whole=True),
         Field("term", "term"),
         Field("committed", "committed"),
         Field("applied", "applied"),
     )
     rows: list[Mapping[str, Any]] = []
-    with connect(addresses, timeout=timeout) as client:
-        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    for node, info in sorted(from_wire(answer.catalog).nodes.items()):
+    for node, info in sorted(state.nodes.items()):
         channel = client.session.channel.to(info.address)
         try:
             status = channel.call(
@@ -329,7 +309,7 @@ def groups(addresses: str, timeout: float) -> Listing:
             )
         except TxnError:
             silent = dict.fromkeys(("group", "parts", "term", "committed", "applied"))
-            rows.append({"node": node, "role": "no answer", **silent})
+            rows.append({"node": node, "role": SILENT, **silent})
             continue
         finally:
             channel.close()
@@ -358,20 +338,19 @@ def foreign(addresses: str, timeout: float) -> Listing:
         Field("unfinished", "unfinished transactions"),
     )
     with connect(addresses, timeout=timeout) as client:
-        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+        state = catalog(client)
         unfinished = client.transactions(set(TxnState) - TERMINAL)
-    catalog = from_wire(answer.catalog)
     rows = [
         {
             "name": name,
-            "system": catalog.identities.get(name),
+            "system": state.identities.get(name),
             "address": address or None,
             "host": ("answers" if host_answers(client.session.channel, name, address) else "no answer")
             if address
             else "removed",
             "unfinished": [txn.txn_id for txn in unfinished if foreign_id(name) in txn.participants],
         }
-        for name, address in sorted(catalog.foreign.items())
+        for name, address in sorted(state.foreign.items())
     ]
     return Listing("participants", fields, rows, title="foreign participants")
 

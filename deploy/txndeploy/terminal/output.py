@@ -82,10 +82,14 @@ class Listing:
     """Whether there is more than is listed; None: there cannot be."""
 
     def to_json(self) -> str:
+        return as_json(self.document())
+
+    def document(self) -> dict[str, Any]:
+        """The listing as programs get it."""
         document: dict[str, Any] = {self.name: [{each.key: row[each.key] for each in self.fields} for row in self.rows]}
         if self.more is not None:
             document["more"] = self.more
-        return as_json(document)
+        return document
 
     def table(self, columns: int = PIPED_COLUMNS) -> Table:
         """`columns`: the width that there is; where it is a terminal's, long values are cut, as their fields say."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from txnclient import Mark, Past, Savepoint, TableChange
 from txndeploy.terminal.output import Field, Listing
@@ -73,25 +74,26 @@ def timeline(found: Sequence[Past]) -> Listing:
         Field("winner", "winner", hidden=True),
         Field("conflicts", "conflicts", hidden=True),
     )
-    rows = [
-        {
-            "id": each.txn_id,
-            "state": each.state,
-            "owner": each.owner,
-            "label": each.label,
-            "begin": each.began,
-            "end": each.ended,
-            "commit_timestamp": each.commit_timestamp or None,
-            "tables": list(map(_told, each.tables)),
-            "abort_code": each.abort_code or None,
-            "aborted_by": each.aborted_by or None,
-            "abort_reason": each.abort_reason or None,
-            "winner": each.winner,
-            "conflicts": list(each.conflicts),
-        }
-        for each in found
-    ]
-    return Listing("timeline", fields, rows)
+    return Listing("timeline", fields, list(map(row, found)))
+
+
+def row(txn: Past) -> Mapping[str, Any]:
+    """One that is over, as a timeline has it."""
+    return {
+        "id": txn.txn_id,
+        "state": txn.state,
+        "owner": txn.owner,
+        "label": txn.label,
+        "begin": txn.began,
+        "end": txn.ended,
+        "commit_timestamp": txn.commit_timestamp or None,
+        "tables": list(map(_told, txn.tables)),
+        "abort_code": txn.abort_code or None,
+        "aborted_by": txn.aborted_by or None,
+        "abort_reason": txn.abort_reason or None,
+        "winner": txn.winner,
+        "conflicts": list(txn.conflicts),
+    }
 
 
 def _told(change: TableChange) -> str:

@@ -107,7 +107,7 @@ def test_open_metrics_are_read_too(cluster: LocalCluster) -> None:
 
 
 def test_any_other_path_is_not_there(cluster: LocalCluster) -> None:
-    assert _get(cluster, "n1", "/")[0] == 404
+    assert _get(cluster, "n1", "/nothing")[0] == 404
 
 
 def _names(text: str) -> set[str]:
