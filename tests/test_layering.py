@@ -44,7 +44,7 @@ FLOORS = {
     "read < history < client; write < history; formats < incoming < client; write < streams < transaction; "
     "incoming < outgoing < client; read < outgoing; snapshot < outgoing; ducksql < connecting < datasource",
     "txndeploy": "words < terminal < console < node < local < demo < ctl;"
-    "terminal < doctor < ctl; terminal < speaking < ctl; node < backup < ctl",
+    "terminal < doctor < ctl; terminal < speaking < ctl; node < backup < ctl; terminal < overview < ctl",
 }
 """The rooms of each package: a room imports those below it. The modules at a package's root are a room, too."""
 ROOTS = {

@@ -1,0 +1,214 @@
+"""The commands of `txnctl` that look at the whole: how it is, how fast it is, and all of it for a maintainer."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+import txnclient
+from txnclient import Client, TxnError, TxnState, TxnSummary
+from txndeploy.overview import bundle
+from txndeploy.overview.health import ExitCode, Trouble, exit_code, troubles
+from txndeploy.overview.rates import Rates, rates
+from txndeploy.terminal import listings
+from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, tells_errors
+from txndeploy.terminal.output import Field, Listing, as_json, console, lines, plain, status_line
+from txnstatus.security import tls
+from txnstatus.types import TERMINAL
+
+commands = typer.Typer(rich_markup_mode=None)
+debug_app = typer.Typer(help="For whoever maintains this service.", no_args_is_help=True)
+commands.add_typer(debug_app, name="debug")
+
+WINDOW_SECONDS = 10.0
+LOOKED_AT = 2_000
+"""Transactions of the window that are looked at, the newest."""
+LIVE_SHOWN = 20
+
+
+# ---- health
+
+
+@commands.command()
+@tells_errors
+def health(cluster: ClusterOption, as_json_: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
+    """Say whether the cluster serves, and whether all nodes and replicas are there.
+
+    Exit code 0: all is well; 1: it serves, and something is amiss; 3: some of it does not serve, or nobody answers.
+    """
+    try:
+        with txnclient.connect(cluster, timeout=timeout) as client:
+            state = listings.catalog(client)
+            found = troubles(state, listings.groups(client, state).rows)
+    except TxnError as error:
+        found = [Trouble(error.message, is_down=True)]
+    code = exit_code(found)
+    if as_json_:
+        typer.echo(as_json({"exit_code": int(code), "troubles": [dataclasses.asdict(each) for each in found]}))
+    else:
+        for each in found:
+            console().print(Text(lines(each.what), "red" if each.is_down else "yellow"), soft_wrap=True)
+        console().print(Text(code.name.lower(), "green" if code is ExitCode.HEALTHY else "red"))
+    raise typer.Exit(code)
+
+
+# ---- top
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Look:
+    at: datetime
+    rates: Rates
+    live: Sequence[TxnSummary]
+    waiting: dict[int, str]
+    """Transaction → what it waits for, and whom."""
+    troubles: Sequence[Trouble]
+
+
+@commands.command()
+@tells_errors
+def top(
+    cluster: ClusterOption,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds from one look to the next.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    as_json_: JsonOption = False,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Show what goes on, over and over until Ctrl-C: rates and latencies, who has been live for longest, what is amiss.
+
+    Rates and latencies are of transactions that began within the last ten seconds. --json looks once.
+    """
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        if as_json_:
+            typer.echo(as_json(_document(_look(client))))
+        elif once:
+            console().print(_shown(_look(client)))
+        else:
+            with Live(console=console(), screen=True, auto_refresh=False) as live:
+                for now in _looks(client, interval):
+                    live.update(now, refresh=True)
+
+
+def _looks(client: Client, interval: float) -> Iterator[RenderableType]:
+    """Until Ctrl-C. What cannot be seen is said, and looked for again."""
+    pause = threading.Event()
+    while True:
+        began = time.monotonic()
+        try:
+            yield _shown(_look(client))
+        except TxnError as error:
+            yield Text(lines(str(error)), "red")
+        pause.wait(max(0.0, began + interval - time.monotonic()))
+
+
+def _look(client: Client) -> _Look:
+    at = datetime.now(UTC)
+    begun = client.transactions(since=at - timedelta(seconds=WINDOW_SECONDS), limit=LOOKED_AT + 1)
+    live = client.transactions(set(TxnState) - TERMINAL)
+    state = listings.catalog(client)
+    waiting: dict[int, str] = {
+        lock.txn_id: f"{lock.object} ({lock.mode}), behind {', '.join(map(str, lock.blocked_by)) or 'nobody'}"
+        for lock in client.locks()
+        if not lock.acquired
+    }
+    return _Look(
+        at,
+        rates(begun[:LOOKED_AT], int(at.timestamp() * 1e6), WINDOW_SECONDS, cut=len(begun) > LOOKED_AT),
+        sorted(live, key=lambda txn: txn.begin_micros),
+        waiting,
+        troubles(state, listings.groups(client, state).rows),
+    )
+
+
+def _live(look: _Look) -> Listing:
+    fields = (
+        Field("id", "id", whole=True),
+        Field("state", "state", whole=True),
+        Field("age_seconds", "age (s)", whole=True),
+        Field("owner", "owner"),
+        Field("label", "label", brief_chars=40),
+        Field("waits_for", "waits for"),
+    )
+    now = int(look.at.timestamp() * 1e6)
+    rows = [
+        {
+            "id": txn.txn_id,
+            "state": txn.state.name,
+            "age_seconds": max(0, now - txn.begin_micros) // 1_000_000,
+            "owner": txn.owner,
+            "label": txn.label,
+            "waits_for": look.waiting.get(txn.txn_id),
+        }
+        for txn in look.live[:LIVE_SHOWN]
+    ]
+    title = f"{len(look.live):,} live transactions, the oldest first"
+    return Listing("live", fields, rows, title=title, more=len(look.live) > LIVE_SHOWN)
+
+
+def _document(look: _Look) -> dict[str, object]:
+    found = [dataclasses.asdict(each) for each in look.troubles]
+    counts = {"rates": dataclasses.asdict(look.rates), "count": len(look.live)}
+    return {"at": look.at, **counts, "troubles": found, **_live(look).document()}
+
+
+def _shown(look: _Look) -> RenderableType:
+    found = look.rates
+    ended = f"{found.committed:,.1f} commit, {found.aborted:,.1f} abort, {found.conflicts:,.1f} of these by conflicts"
+    out = console()
+    return Group(
+        Text(f"{look.at:%Y-%m-%d %H:%M:%S} UTC", "bold"),
+        Text(f"each second {found.begun:,.1f} begin; of those {ended}"),
+        Text(f"commits take {_millis(found.median_seconds)} (median), {_millis(found.p99_seconds)} (99 of 100)"),
+        *(Text(plain(each.what), "red" if each.is_down else "yellow") for each in look.troubles),
+        _live(look).table(out.width),
+    )
+
+
+def _millis(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:,.1f} ms"
+
+
+# ---- debug
+
+
+@debug_app.command("bundle")
+@tells_errors
+def debug_bundle(
+    cluster: ClusterOption,
+    out: Annotated[Path, typer.Argument(help="The file to make: NAME.tar.gz.")],
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="A directory of `txnctl up`: its nodes' configurations, logs, metrics.")
+    ] = None,
+    config: Annotated[list[Path] | None, typer.Option(help="A node's configuration; may be repeated.")] = None,
+    log: Annotated[list[Path] | None, typer.Option(help="A log, whose end is taken; may be repeated.")] = None,
+    metrics: Annotated[list[str] | None, typer.Option(help="URL of a node's metrics; may be repeated.")] = None,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Put what a maintainer needs into one file: versions, groups, transactions, explanations, configurations, logs.
+
+    What looks like a secret is left out; look at it before you give it away. What cannot be had is said in it.
+    """
+    configs, logs, urls = list(config or ()), list(log or ()), list(metrics or ())
+    if directory is not None:
+        configs += sorted(directory.glob("n*/node.toml"))
+        logs += [*sorted(directory.glob("n*/node.log")), *directory.glob("compactor.log")]
+        urls += bundle.metrics_of(configs)
+    shown = tls.from_environment()
+    with txnclient.connect(cluster, timeout=timeout) as client, status_line(f"{out} is made"):
+        try:
+            missing = bundle.write(out, bundle.files(client, configs, logs, urls, shown))
+        except OSError as error:
+            raise RuntimeError(f"{out} cannot be written: {error.strerror or error}") from error
+    for name, why in missing.items():
+        console(stderr=True).print(lines(f"{name} is missing: {why}"), style="yellow", soft_wrap=True)
+    console().print(f"{plain(str(out))} is made. Look at it before you give it away.", soft_wrap=True)

@@ -1,0 +1,62 @@
+"""Whether a cluster serves, and whether all is well with it: by what its nodes say of their replicas. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from txndeploy.terminal.listings import SILENT
+from txnstatus.catalog.catalog import CATALOG, CatalogState
+
+BEHIND_ENTRIES = 10_000
+"""Entries that a replica may not have applied yet."""
+
+
+class ExitCode(IntEnum):
+    HEALTHY = 0
+    AMISS = 1
+    """The cluster serves, and stands less than it should."""
+    DOWN = 3
+    """Some of it does not serve, or nobody answers. 2 is for what txnctl does not understand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    what: str
+    is_down: bool
+    """Whether something does not serve because of it."""
+
+
+def troubles(state: CatalogState, rows: Sequence[Mapping[str, Any]]) -> list[Trouble]:
+    """What is wrong, the worst first. `rows`: the replicas of each node, as `listings.groups` has them."""
+    return sorted(_troubles(state, rows), key=lambda trouble: not trouble.is_down)
+
+
+def exit_code(found: Sequence[Trouble]) -> ExitCode:
+    if not found:
+        return ExitCode.HEALTHY
+    return ExitCode.DOWN if any(trouble.is_down for trouble in found) else ExitCode.AMISS
+
+
+def _troubles(state: CatalogState, rows: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:
+    silent = {row["node"] for row in rows if row["role"] == SILENT}
+    replicas: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        if row["role"] != SILENT:
+            replicas[row["group"]][row["node"]] = row
+    for node in sorted(silent):
+        yield Trouble(f"node {node} does not answer", is_down=False)
+    for group in sorted({CATALOG, *state.groups}):
+        found = replicas[group]
+        if not any(row["role"] == "leader" for row in found.values()):
+            yield Trouble(f"{group} has no leader", is_down=True)
+        for node in state.replicas(group):
+            if node not in found and node not in silent:
+                yield Trouble(f"node {node} has no replica of {group}", is_down=False)
+        committed = max((row["committed"] for row in found.values()), default=0)
+        for node, row in found.items():
+            if (left := committed - row["applied"]) > BEHIND_ENTRIES:
+                yield Trouble(f"node {node} is {left:,} entries behind in {group}", is_down=False)
