@@ -144,9 +144,41 @@ def test_sql_without_spark_says_with_schema_evolution(client: Client, table: str
     for statement, why in (
         (f"{insert} BY NAME SELECT 1 AS id, 2 AS a, 3 AS A", "two have one name"),
         (
-            f"MERGE WITH SCHEMA EVOLUTION INTO {table} t USING {table} s ON t.id = s.id WHEN MATCHED THEN DELETE",
-            "MERGE with SCHEMA_EVOLUTION is nothing that can be done without Spark",
+            f"{insert} BY NAME SELECT 9 AS id, 'x' AS v, NULL AS new",
+            "column 'new' .* has no type: there are only nulls",
         ),
     ):
         with pytest.raises(InvalidArgument, match=why):
             client.sql(statement)
+
+
+def test_a_merge_without_spark_says_with_schema_evolution(client: Client, table: str) -> None:
+    merge = f"MERGE WITH SCHEMA EVOLUTION INTO {table} t USING"
+    every = "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    client.sql(f"{merge} (SELECT 1 AS id, 7 AS n UNION ALL SELECT 2, 8) s {every}")
+    assert columns(client, table)[2:] == [("n", "int", True)]
+    assert [tuple(row.values()) for row in rows(client, table)] == [(1, "a", 7), (2, None, 8)]
+    client.sql(f"{merge} (SELECT 2 AS k, 'x' AS o) s ON t.id = s.k WHEN MATCHED THEN UPDATE SET v = s.o, o = s.o")
+    assert [tuple(row.values())[1:] for row in rows(client, table)][1] == ("x", 8, None, "x")
+    with pytest.raises(InvalidArgument, match=r"column 'm' of the data is new to table .*, and has no type"):
+        client.sql(f"{merge} (SELECT 1 AS id, NULL AS m) s {every}")
+    client.sql(f"SELECT * FROM {table}; {merge} (SELECT 1 AS id, 5 AS p UNION ALL SELECT 3, 6) s {every}")
+    assert [(row["id"], row["p"]) for row in rows(client, table)] == [(1, 5), (2, None), (3, 6)]
+
+
+def test_a_merge_sets_a_column_that_came_after_it_has_read(client: Client, table: str) -> None:
+    """Its value was lost, and nobody was told."""
+    with client.transaction() as txn:
+        txn.to_arrow(table)
+        client.alter_table(table, add="n bigint DEFAULT 5")
+        merging = txn.merge(table, pa.table({"k": [1, 2]}), on="target.id = source.k").when_matched_update(
+            {"n": "n + 1"}
+        )
+        merging.when_not_matched_insert({"id": "source.k", "n": "8"}).execute()
+    assert [tuple(row.values()) for row in rows(client, table)] == [(1, "a", 6), (2, None, 8)]
+    txn = client.begin()
+    txn.to_arrow(table)
+    client.alter_table(table, rename={"v": "w"}, add="m bigint")
+    merging = txn.merge(table, pa.table({"k": [1]}), on="target.id = source.k").when_matched_update({"m": "7"})
+    with pytest.raises(InvalidArgument, match=r"column 'm' .* came after the transaction has read others"):
+        merging.execute()

@@ -62,6 +62,7 @@ def merge(
 
     Raises InvalidArgument, DataDamaged, and BeyondBoundsError where there are `bounds`.
     """
+    plan.require(there.schema, there.name)
     rows, relation = _source(arrow.as_table(source), there.name)
     target = names.target(there.schema.columns)
     with running(there, target, relation, tables=tables) as statement:

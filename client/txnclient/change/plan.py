@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from txnstatus.errors import InvalidArgument
+from txnstatus.schema import Schema
+
 if TYPE_CHECKING:
     from pyroaring import BitMap
 
@@ -81,6 +84,21 @@ class MergePlan:
     @property
     def inserts(self) -> bool:
         return any(clause.act is Act.INSERT for clause in self.clauses)
+
+    @property
+    def columns(self) -> set[str]:
+        """Columns of the table that are set by name."""
+        return {name for clause in self.clauses for name in clause.values or ()}
+
+    def require(self, schema: Schema, table: str) -> None:
+        """Raises InvalidArgument for a column that is set, and is not among these, which the transaction sees: its
+        value would be lost.
+        """
+        for name in self.columns - {column.name for column in schema.columns}:
+            raise InvalidArgument(
+                f"column {name!r} of table {table} is set by a MERGE, and came after the transaction has read others",
+                hint="run the transaction again, and it finds the columns that there are now",
+            )
 
     @property
     def needs_all_of_target(self) -> bool:

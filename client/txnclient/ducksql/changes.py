@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +15,13 @@ from txnclient.change.sql import of_default, own_type, parsed
 from txnclient.ducksql.arguments import literal
 from txnclient.ducksql.queries import Query, answered, understood
 from txnclient.ducksql.reading import Reading
-from txnclient.ducksql.trees import EVOLVES, require_only, shown, table_name, text_of
+from txnclient.ducksql.trees import EVOLVES, only_nulls, require_only, shown, table_name, text_of
 from txnclient.formats import fitting
 from txnclient.formats.schemas import named
 from txnclient.outcome import RowsAffected
 from txnclient.transaction.transaction import Transaction
-from txnclient.write.growing import grow
-from txnstatus.ddl import Type, parse
+from txnclient.write.growing import columns_of, grow
+from txnstatus.ddl import VOID, Type, parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.names import fold
@@ -84,7 +85,7 @@ def _is_default(value: Any) -> bool:
 
 
 def merge(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffected:
-    require_only(tree, "MERGE", "this", "using", "on", "whens")
+    require_only(tree, "MERGE", "this", "using", "on", "whens", EVOLVES)
     name, _ = _target(tree.this, reading)
     using = tree.args["using"]
     target, source = (fold(each.alias or each.name) for each in (tree.this, using))
@@ -92,10 +93,29 @@ def merge(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffec
         raise InvalidArgument(f"the source of {shown(tree)} has no name of its own: USING ... AS s")
     qualifiers = {target: "target", source: "source"}
     rows = answered(exp.select("*").from_(using.copy()), reading)
+    if tree.args.get(EVOLVES):
+        grow(txn.handle.session, name, _typed(columns_of(rows), using))
     builder, schema = txn.merge(name, rows, text_of(tree.args["on"], qualifiers)), txn.handle.session.table(name).schema
     for when in tree.args["whens"].expressions:
-        builder = _clause(builder, when, qualifiers, schema)
+        said = _written_out(when, rows.column_names, using) if tree.args.get(EVOLVES) else when
+        builder = _clause(builder, said, qualifiers, schema)
     return builder.execute()
+
+
+def _written_out(when: Any, names: Sequence[str], using: exp.Expression) -> Any:
+    """A clause of a MERGE WITH SCHEMA EVOLUTION: `*` is the columns of the source, and no others."""
+    source = using.alias or using.name
+    then, values = when.args["then"], [exp.column(name, source, quoted=True) for name in names]
+    columns = [exp.column(name, quoted=True) for name in names]
+    match then:
+        case exp.Update(args={"expressions": [exp.Star()]}):
+            said = [exp.EQ(this=column, expression=value) for column, value in zip(columns, values, strict=True)]
+            then = exp.Update(expressions=said)
+        case exp.Insert(this=exp.Star()):
+            then = exp.Insert(this=exp.Tuple(expressions=columns), expression=exp.Tuple(expressions=values))
+    found = when.copy()
+    found.set("then", then)
+    return found
 
 
 def _clause(builder: Merge[RowsAffected], when: Any, qualifiers: dict[str, str], schema: Schema) -> Merge[RowsAffected]:
@@ -144,12 +164,19 @@ def insert(txn: Transaction, tree: exp.Expression, reading: Reading) -> RowsAffe
         if tree.args.get(EVOLVES):
             names = names or _in_order(query, schema, partition)
             kinds = query.schema.values()
-            grow(txn.handle.session, name, [Column(*each) for each in zip(names, kinds, strict=False)])
+            brought = [Column(*each) for each in zip(names, kinds, strict=False)]
+            grow(txn.handle.session, name, _typed(brought, tree.expression))
             schema = txn.handle.session.table(name).schema
         rows = fitted(query, schema, name, names, partition)
     text = {column: str(value) for column, value in partition.items()}
     txn.write(rows, name, "overwrite" if tree.args.get("overwrite") else "append", partition=text or None)
     return RowsAffected(inserted=rows.num_rows)
+
+
+def _typed(columns: Sequence[Column], query: exp.Expression) -> list[Column]:
+    """The columns that a query brings; of those that are nothing but NULL there is no type."""
+    untyped = only_nulls(query)
+    return [replace(each, type=VOID) if place in untyped else each for place, each in enumerate(columns)]
 
 
 def _with_defaults(

@@ -72,6 +72,21 @@ def shown(tree: exp.Expression) -> str:
     return repr(tree.sql(DIALECT)[:200])
 
 
+def only_nulls(query: exp.Expr) -> set[int]:
+    """The places of columns for which a query says NULL and nothing else, which DuckDB takes for numbers."""
+    match query:
+        case exp.Subquery():
+            return only_nulls(query.this)
+        case exp.SetOperation():
+            return only_nulls(query.left) & only_nulls(query.right)
+        case exp.Select(selects=columns) if not query.is_star:
+            return {place for place, each in enumerate(columns) if isinstance(each.unalias(), exp.Null)}
+        case exp.Values(expressions=rows):
+            values = zip(*(row.expressions for row in rows), strict=False)
+            return {place for place, each in enumerate(values) if all(isinstance(one, exp.Null) for one in each)}
+    return set()
+
+
 def column_name(select: exp.Expr) -> str:
     """What a column of a query is called: as is said, or else by what is written, as Spark does."""
     return select.alias or select.sql(DIALECT, normalize_functions="lower")

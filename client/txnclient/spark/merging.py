@@ -45,6 +45,7 @@ MAX_SHOWN = 500
 
 def merge(there: TableFiles, source: DataFrame, plan: MergePlan) -> RowsChanged:
     """What `MERGE INTO table USING source` does. Raises InvalidArgument, DataDamaged."""
+    plan.require(there.schema, there.name)
     _check_source(source, there.name)
     numbered = source.withColumn(SOURCE, functions.monotonically_increasing_id())
     return _Merge(there, plan, numbered).run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -134,7 +134,7 @@ class Statements:
 
             return partial(merging.merge, source=source, plan=plan, tables=self._tables)
 
-        return self._run(Statement.MERGE, table, engine, lock_timeout)
+        return self._run(Statement.MERGE, table, engine, lock_timeout, plan.columns)
 
     def write_all(self, data: Mapping[str, Any], mode: Mode = "append", *, lock_timeout: float | None = None) -> None:
         """As `write` of each table's data, side by side where neither locks nor keys order them: what a write waits
@@ -201,8 +201,13 @@ class Statements:
             raise InvalidArgument(f"spark is a SparkSession, not {type(spark).__name__}")
 
     def _run(
-        self, statement: Statement, table: str, engine: Callable[[], Engine], lock_timeout: float | None
+        self,
+        statement: Statement,
+        table: str,
+        engine: Callable[[], Engine],
+        lock_timeout: float | None,
+        columns: Collection[str] = (),
     ) -> RowsAffected:
-        """`engine`: called within, since what an engine needs may not be installed."""
+        """`engine`: called within, since what an engine needs may not be installed. `columns`: those that are set."""
         with self._ending.writing(f"{statement.value} of rows of {table}"), self._locks.waiting(lock_timeout):
-            return self._changes.run(statement, table, engine())
+            return self._changes.run(statement, table, engine(), columns)

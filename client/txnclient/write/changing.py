@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from txnclient.change.plan import RowsChanged
@@ -27,8 +27,10 @@ class Changes:
     def __init__(self, handle: Handle, files: FileWrites, keyed: KeyedWrites) -> None:
         self._handle, self.files, self._keyed = handle, files, keyed
 
-    def run(self, statement: Statement, table: str, engine: Engine) -> RowsAffected:
-        opened, seen = self.open(statement, table), self._handle.snapshot.table_files(table)
+    def run(self, statement: Statement, table: str, engine: Engine, columns: Collection[str] = ()) -> RowsAffected:
+        """`columns`: those that it sets, which may have come after the transaction has read."""
+        opened = self.open(statement, table)
+        seen = _with_columns(self._handle.snapshot.table_files(table), columns, opened.schema)
         # What was not seen of a row cannot be written with it.
         return self._apply(replace(opened, schema=seen.schema), seen, engine)
 
@@ -63,6 +65,18 @@ class Changes:
         for part in more:
             another = self.files.open(opened.table)
             self.files.add_changed(another, [], described(another.directory, seen, part, at), None)
+
+
+def _with_columns(seen: TableFiles, columns: Collection[str], now: Schema) -> TableFiles:
+    """The table in the columns of now, where it has not got these ones yet, and has all others as they are now.
+
+    The rows that are seen are from before the new columns. Whoever has set these in one of them since is in the way.
+    """
+    there, later = (
+        {(column.name, column.in_files, column.type) for column in schema.columns} for schema in (seen.schema, now)
+    )
+    has_all = set(columns) <= {column.name for column in seen.schema.columns}
+    return seen if has_all or not there <= later else replace(seen, schema=now)
 
 
 def looked_for(changed: RowsChanged, snapshot: Timestamp, schema: Schema) -> pb.Looked:

@@ -9,6 +9,7 @@ from typing import Any
 from txnclient.calls.requests import build
 from txnclient.formats import schemas
 from txnclient.session import Session
+from txnstatus.ddl import VOID
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import fold
 from txnstatus.proto import table_pb2 as pb
@@ -34,6 +35,12 @@ def grow(session: Session, table: str, columns: Sequence[Column]) -> None:
     one that no table can have, and where the table's columns cannot be changed; NotFound.
     """
     missing = _missing(columns, session.table(table).schema)
+    for column in missing:
+        if column.type == VOID:
+            raise InvalidArgument(
+                f"column {column.name!r} of the data is new to table {table}, and has no type: there are only nulls",
+                hint="cast it: CAST(NULL AS int)",
+            )
     while missing:
         changes = [ColumnChange(column.name, column.type, column.comment).to_wire() for column in missing]
         request = build(pb.AlterTableRequest, table=table, columns=changes, request_id=uuid.uuid4().hex)
