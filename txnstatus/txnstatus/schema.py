@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from txnstatus import defaults
-from txnstatus.ddl import MAX_DECIMAL_PRECISION, parse, parse_type
+from txnstatus.ddl import MAX_DECIMAL_PRECISION, Type, parse, parse_type
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import check_column_name, check_partition_column, fold
 from txnstatus.proto import common_pb2 as common
@@ -244,14 +244,27 @@ def _from_wire(wire: common.Column) -> Column:
 
 def is_narrower(kind: str, wide: str) -> bool:
     """Whether a column of the one type can become one of the other, and files that have the one be read as the other:
-    a whole number of more bits, a double, a decimal of more digits before its point.
+    a whole number of more bits, a double, a decimal of more digits before its point, structs with more fields behind
+    those that there are, also within structs, arrays and maps.
     """
     if kind in _WHOLE and wide in _WHOLE:
         return _WHOLE.index(kind) < _WHOLE.index(wide)
     one, other = parse(kind), parse(wide)
     if one.name == other.name == "decimal":
         return one.scale == other.scale and one.precision < other.precision
-    return (kind, wide) == ("float", "double")
+    return (kind, wide) == ("float", "double") or (one != other and has_room(one, other))
+
+
+def has_room(kind: Type, wide: Type) -> bool:
+    """Whether the second is the first one, but that structs may have more fields behind those that there are."""
+    if kind.name == wide.name == "struct":
+        same = wide.fields[: len(kind.fields)] == kind.fields
+        return same and all(map(has_room, kind.inner, wide.inner))
+    if kind.name == wide.name == "array":
+        return has_room(kind.inner[0], wide.inner[0])
+    if kind.name == wide.name == "map":  # values are found by keys, which stay as they are
+        return kind.inner[0] == wide.inner[0] and has_room(kind.inner[1], wide.inner[1])
+    return kind == wide
 
 
 def widest(kind: str) -> str:

@@ -120,8 +120,8 @@ def _altered(schema: Schema, change: ColumnChange, table: str) -> Schema:
         if not is_narrower(column.type, kind):
             raise InvalidArgument(
                 f"column {name!r} of table {table} is {column.type}, and cannot become {kind}",
-                hint="what has room for all values there are is possible: wider whole numbers, float to double, and "
-                "decimals with more digits before the point",
+                hint="what has room for all values there are is possible: wider whole numbers, float to double, "
+                "decimals with more digits before the point, and structs with more fields behind those that there are",
             )
     new = replace(
         column,

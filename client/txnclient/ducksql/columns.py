@@ -8,14 +8,17 @@ from sqlglot import exp
 
 from txnclient.ducksql.trees import require_only, shown
 from txnclient.formats import schemas
+from txnclient.formats.fields import Fields
 from txnstatus.ddl import with_zone
 from txnstatus.errors import InvalidArgument
 from txnstatus.schema import column_type
 from txnstatus.schema_changes import FIRST, ColumnChange
 
 
-def changes(action: exp.Expression, tree: exp.Expression) -> Iterator[ColumnChange]:
-    """What one part of the statement does to columns. Raises InvalidArgument for what is not possible, or not so."""
+def changes(action: exp.Expression, tree: exp.Expression, fields: Fields) -> Iterator[ColumnChange]:
+    """What one part of the statement does to columns, and `fields` of these. Raises InvalidArgument for what is not
+    possible, or not so.
+    """
     match action:
         case exp.RenameColumn() if not action.args.get("exists"):
             yield ColumnChange(_column(action.this, tree), rename=_column(action.args["to"], tree))
@@ -24,10 +27,10 @@ def changes(action: exp.Expression, tree: exp.Expression) -> Iterator[ColumnChan
                 for column in each.expressions if isinstance(each, exp.Schema) else [each]:
                     yield ColumnChange(_column(column, tree), drop=True)
         case exp.ColumnDef():
-            yield _added(action, tree)
+            yield _added(action, tree, fields)
         case exp.Schema() if all(isinstance(each, exp.ColumnDef) for each in action.expressions):
             for each in action.expressions:
-                yield _added(each, tree)
+                yield _added(each, tree, fields)
         case exp.AlterColumn():
             yield _altered(action, tree)
         case exp.AlterRename():
@@ -62,16 +65,25 @@ def declared(column: object) -> str:
     return f"{name} {column.kind.sql('databricks')}{required}{default}{comment}"
 
 
-def _added(column: exp.ColumnDef, tree: exp.Expression) -> ColumnChange:
+def _added(column: exp.ColumnDef, tree: exp.Expression, fields: Fields) -> ColumnChange:
     (found,) = schemas.to_columns(declared(column))
     if not found.nullable:
         raise InvalidArgument(
             f"{shown(tree)}: column {found.name!r} cannot be NOT NULL, the rows that there are have none"
         )
+    if isinstance(column.this, exp.Dot):
+        if column.args.get("position") is not None or found.default is not None:
+            raise InvalidArgument(f"{shown(tree)}: a field of a struct comes last, and has no default")
+        return fields.added(_path(column.this), found.type)
     after = None
     if (position := column.args.get("position")) is not None:
         after = FIRST if position.args["position"] == "FIRST" else _column(position.this, tree)
     return ColumnChange(found.name, found.type, found.comment, after, default=found.default)
+
+
+def _path(node: exp.Expression) -> list[str]:
+    """The names of `s.inner.x`, from the column on."""
+    return [*_path(node.this), node.expression.name] if isinstance(node, exp.Dot) else [node.name]
 
 
 def _altered(action: exp.AlterColumn, tree: exp.Expression) -> ColumnChange:
@@ -115,4 +127,4 @@ def _column(node: exp.Expression, tree: exp.Expression) -> str:
     """The name of a whole column. Raises InvalidArgument."""
     if isinstance(node, exp.Identifier) or (isinstance(node, exp.Column) and not node.table):
         return node.name
-    raise InvalidArgument(f"{shown(tree)}: {shown(node)} is no column, and fields of structs stay what they are")
+    raise InvalidArgument(f"{shown(tree)}: {shown(node)} is no column; fields of structs are added, and stay")

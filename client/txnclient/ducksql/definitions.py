@@ -17,6 +17,7 @@ from txnclient.ducksql.changes import fitted
 from txnclient.ducksql.queries import understood
 from txnclient.ducksql.reading import Reading
 from txnclient.ducksql.trees import require_only, shown, table_name
+from txnclient.formats.fields import Fields
 from txnclient.outcome import RowsAffected
 from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.names import SYSTEM, fold
@@ -102,11 +103,12 @@ def alter(client: Client, tree: exp.Expression, resolve: Resolve) -> None:
     """ALTER TABLE t SET TBLPROPERTIES, and what becomes of columns."""
     require_only(tree, "ALTER", "this", "kind", "actions")
     name, properties, found = table_name(tree.this, resolve), dict[str, str](), list[ColumnChange]()
+    fields = Fields(client.table(name).schema, name)
     for action in tree.args["actions"]:
         if isinstance(action, exp.AlterSet) and isinstance(given := action.expressions[0], exp.Properties):
             properties |= {each.this.name: each.args["value"].name for each in given.expressions}
         else:
-            found += columns.changes(action, tree)
+            found += columns.changes(action, tree, fields)
     client.change_columns(name, found, properties)
 
 

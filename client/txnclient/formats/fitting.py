@@ -14,7 +14,7 @@ from txnstatus.errors import InvalidArgument
 from txnstatus.lake import absent
 from txnstatus.names import fold
 from txnstatus.partitions import FIRST_DAY, LAST_DAY
-from txnstatus.schema import Column, Schema
+from txnstatus.schema import Column, Schema, has_room
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column 
             continue
         if meant is None:
             raise InvalidArgument(f"column {column.name!r} ({column.type}) of table {table} is missing in the data")
-        if meant.type != column.type and not widens(parse(meant.type, data=True), parse(column.type)):
+        if meant.type != column.type and not _fits(meant, column):
             raise InvalidArgument(
                 f"column {column.name!r} of table {table} is {column.type}; in the data it is {meant.type}",
                 hint="only types that have room for every value are widened by themselves, and the fields of a struct "
@@ -77,6 +77,12 @@ def matched(schema: Schema, found: Sequence[Column], table: str) -> list[Column 
             hint="alter_table(..., add=...) adds a column, and so does write(..., merge_schema=True)",
         )
     return chosen
+
+
+def _fits(meant: Column, column: Column) -> bool:
+    """Whether values of the data can become values of the column. A program of before knows fewer fields of structs."""
+    found, wanted = parse(meant.type, data=True), parse(column.type)
+    return widens(found, wanted) or (column.widened and has_room(found, wanted))
 
 
 def part_of(schema: Schema, names: Sequence[str], table: str) -> Schema:

@@ -17,13 +17,13 @@ from txnclient.formats import arrow, fitting, schemas
 from txnclient.progress import Progress
 from txnclient.spark.reader import hadoop_path
 from txnstatus import partitions
-from txnstatus.ddl import parse
+from txnstatus.ddl import Type, parse
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.manifest import DataFile
 from txnstatus.lake.storage import parquet_files
 from txnstatus.names import PARTITION_PREFIX, quoted
 from txnstatus.schema import Column as TableColumn
-from txnstatus.schema import Schema
+from txnstatus.schema import Schema, has_room
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -77,15 +77,36 @@ def is_in(partition: str, schema: Schema) -> Column:
     return inside
 
 
-def _cast(name: str, column: TableColumn) -> Column:
-    return functions.col(quoted(name)).cast(column.type)
+def _cast(meant: TableColumn, column: TableColumn) -> Column:
+    """The values of the one by the type of the other; of structs that have fewer fields, with nulls in the others."""
+    values, found, wanted = functions.col(quoted(meant.name)), parse(meant.type, data=True), parse(column.type)
+    return (_with_fields(values, found, wanted) if has_room(found, wanted) else values).cast(column.type)
+
+
+def _with_fields(values: Column, found: Type, wanted: Type) -> Column:
+    if found == wanted:
+        return values
+    match found.name:
+        case "array":
+            return functions.transform(values, lambda each: _with_fields(each, found.inner[0], wanted.inner[0]))
+        case "map":
+            return functions.transform_values(
+                values, lambda _, each: _with_fields(each, found.inner[1], wanted.inner[1])
+            )
+    fields = [
+        _with_fields(values.getField(name), *kinds).alias(name)
+        for name, *kinds in zip(found.fields, found.inner, wanted.inner, strict=False)
+    ]
+    more = list(zip(wanted.fields, wanted.inner, strict=True))[len(found.fields) :]
+    fields += [functions.lit(None).cast(str(kind)).alias(name) for name, kind in more]
+    return functions.when(values.isNotNull(), functions.struct(*fields))
 
 
 def _fitted(meant: TableColumn | None, column: TableColumn, data: DataFrame, schema: Schema) -> Column:
     """What goes into a column. `meant`: the one of the data; None: there is none."""
     if meant is None:
         return _near(functions.lit(column.default).cast(column.type), column, schema)
-    return _near(_filled(_doubted(_cast(meant.name, column), data.schema[meant.name]), column), column, schema)
+    return _near(_filled(_doubted(_cast(meant, column), data.schema[meant.name]), column), column, schema)
 
 
 def _filled(values: Column, column: TableColumn) -> Column:

@@ -10,6 +10,7 @@ from txnclient.client.client import Client
 from txnclient.client.defaults import with_defaults
 from txnclient.client.making import unmake
 from txnclient.formats import schemas
+from txnclient.formats.fields import Fields
 from txnclient.info import TableInfo
 from txnclient.sparksql.bridge import Request
 from txnstatus.ddl import parse_names
@@ -44,6 +45,7 @@ def columns_told(columns: Iterable[Column]) -> list[Request]:
             "comment": each.comment,
             "default": each.default,
             "initial": each.initial,
+            "widened": each.widened,
         }
         for each in columns
     ]
@@ -115,7 +117,7 @@ class Definitions:
         properties: dict[str, str | None] = request["properties"]
         if fixed := [name for name in properties if name in (*_FIXED, *_OWN, *_NOT_THERE)]:
             raise InvalidArgument(f"ALTER TABLE {request['table']}: {fixed[0]} cannot be changed")
-        changes = []
+        changes, fields = [], None
         for told in request["columns"]:
             if not told.get("nullable", True):
                 raise InvalidArgument(
@@ -123,6 +125,10 @@ class Definitions:
                     "nulls in it"
                 )
             kind, change = told.pop("type", ""), {name: told[name] for name in _CHANGES if name in told}
+            if "field" in told:
+                fields = fields or Fields(self._client.table(request["table"]).schema, request["table"])
+                changes.append(fields.added([told["name"], *told["field"]], _kind(told["name"], kind)))
+                continue
             if "widen" in told:
                 change["widen"] = _kind(told["name"], told["widen"])
             changes.append(ColumnChange(told["name"], _kind(told["name"], kind), **change))

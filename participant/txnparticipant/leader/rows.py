@@ -27,6 +27,7 @@ from txnparticipant.versions.mvcc import commit_times, visible, visible_ids, wit
 from txnstatus.errors import DataDamaged, InternalError, InvalidArgument, LimitReached, Overloaded, Unavailable
 from txnstatus.lake import absent
 from txnstatus.lake import rows as row_format
+from txnstatus.lake.arrow_types import has_room
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import check_write_id
@@ -260,7 +261,7 @@ def _widened(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     whole = pa.types.is_signed_integer(found) and pa.types.is_signed_integer(kind) and found.bit_width < kind.bit_width
     fraction = pa.types.is_float32(found) and pa.types.is_float64(kind)
     decimal = pa.types.is_decimal128(found) and pa.types.is_decimal128(kind) and found.scale == kind.scale
-    narrower = whole or fraction or (decimal and found.precision < kind.precision)
+    narrower = whole or fraction or (decimal and found.precision < kind.precision) or has_room(found, kind)
     return column.cast(kind) if narrower else column
 
 

@@ -231,7 +231,7 @@ def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new
         ("ADD COLUMN id int", "already exists|FIELD_ALREADY_EXISTS"),
         ("ADD COLUMN w int NOT NULL", "NOT NULL: the rows that there are have nulls in it"),
         ("ADD COLUMN w int DEFAULT current_user()", "a default is a literal|DEFAULT"),
-        ("ADD COLUMN s.field int", r"ADD COLUMN s\.field is not possible"),
+        ("ADD COLUMN s.field int FIRST", r"ADD COLUMN s\.field is not possible"),
     ):
         with pytest.raises(Exception, match=why):
             sql(f"ALTER TABLE txn.{table} {change}")
@@ -241,3 +241,40 @@ def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new
             sql(f"ALTER TABLE txn.{table} ADD COLUMN w int")
     finally:
         sql("ROLLBACK")
+
+
+@pytest.mark.parametrize("vectorized", [True, pytest.param(False, marks=pytest.mark.campaign)])
+def test_structs_get_fields_over_files_from_before(
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, vectorized: bool, request: pytest.FixtureRequest
+) -> None:
+    if not vectorized:
+        request.getfixturevalue("by_row")
+    table = new_table("id bigint, s struct<x:int>, l array<struct<x:int>>, m map<string,struct<x:int>>")
+    old = spark.range(1, 3).selectExpr(
+        "id",
+        "IF(id = 1, named_struct('x', 1), NULL) s",
+        "array(named_struct('x', 2)) l",
+        "map('k', named_struct('x', 3)) m",
+    )
+    client.write(old, table)
+    for field in ("s.z", "l.element.z", "m.value.z"):
+        sql(f"ALTER TABLE txn.{table} ADD COLUMN {field} string")
+    client.write(old.selectExpr("id + 2 AS id", "s", "l", "m"), table)
+    sql(f"INSERT INTO txn.{table} SELECT 5, named_struct('x', 5, 'z', 'new'), array(), map()")
+    expected = [(1, 1, None), (2, None, None), (3, 1, None), (4, None, None), (5, 5, "new")]
+    with client.snapshot() as now:
+        for frame in (sql(f"SELECT * FROM txn.{table}"), now.read(spark, table)):
+            assert rows(frame.orderBy("id").selectExpr("id", "s.x", "s.z")) == expected
+            inside = frame.where("id < 5").selectExpr("l[0].x", "l[0].z", "m['k'].x", "m['k'].z")
+            assert rows(inside) == [(2, None, 3, None)] * 4
+            assert sorted(rows(frame.where("s IS NOT NULL").selectExpr("s.z")), key=str) == [("new",), (None,), (None,)]
+            assert rows(frame.where("s.z IS NULL AND s IS NOT NULL").select("id").orderBy("id")) == [(1,), (3,)]
+        assert now.to_arrow(table).sort_by("id")["s"].to_pylist()[:2] == [{"x": 1, "z": None}, None]
+    sql(f"UPDATE txn.{table} SET s.z = 'set' WHERE id = 1")
+    assert rows(sql(f"SELECT s.x, s.z FROM txn.{table} WHERE id = 1")) == [(1, "set")]
+    for statement, why in (
+        (f"ALTER TABLE txn.{table} DROP COLUMN s.x", "DROP COLUMN s.x is not possible"),
+        (f"ALTER TABLE txn.{table} RENAME COLUMN s.x TO y", "RENAME COLUMN s.x is not possible"),
+    ):
+        with pytest.raises(Exception, match=why):
+            sql(statement)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnstatus.errors import InvalidArgument
-from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.arrow_types import has_room, to_arrow
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import MAX_COLUMNS, Column, Schema, is_narrower, widest
@@ -106,6 +106,29 @@ def test_a_column_gets_room_for_more_values_and_is_marked(kind: str, wider: str)
     with pytest.raises(InvalidArgument, match="primary key: it keeps its type"):
         changed(replace(schema, primary_key=("v",)), [ColumnChange("v", widen=wider)], "t")
     assert is_narrower(kind, widest(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wide", "fits"),
+    [
+        ("struct<a:int>", "struct<a:int,b:string>", True),
+        ("array<struct<a:int>>", "array<struct<a:int,b:struct<c:int>>>", True),
+        ("map<string,struct<a:int>>", "map<string,struct<a:int,b:int>>", True),
+        ("struct<a:struct<b:int>>", "struct<a:struct<b:int,c:int>,d:int>", True),
+        ("struct<a:int>", "struct<a:int>", False),
+        ("struct<a:int,b:string>", "struct<a:int>", False),
+        ("struct<a:int>", "struct<b:int,a:int>", False),
+        ("struct<a:int>", "struct<a:bigint,b:int>", False),
+        ("struct<a:int>", "struct<A:int,b:int>", False),
+        ("map<struct<a:int>,int>", "map<struct<a:int,b:int>,int>", False),
+        ("array<int>", "array<bigint>", False),
+        ("array<struct<a:int>>", "struct<a:int>", False),
+    ],
+)
+def test_structs_get_fields_behind_those_that_there_are(kind: str, wide: str, fits: bool) -> None:
+    assert is_narrower(kind, wide) is fits
+    one, other = (to_arrow(Schema((Column("c", each),))).field(0).type for each in (kind, wide))
+    assert has_room(one, other) is (fits or kind == wide)
 
 
 def test_no_two_columns_are_ever_called_alike_in_files() -> None:

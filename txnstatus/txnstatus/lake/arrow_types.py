@@ -39,6 +39,23 @@ def widest(columns: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(wide(field.type)) for field in columns])
 
 
+def has_room(kind: pa.DataType, wide: pa.DataType) -> bool:
+    """As schema.has_room: whether structs have more fields at most."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_struct(kind) and types.is_struct(wide):
+        pairs = zip(kind, wide, strict=False)
+        return kind.num_fields <= wide.num_fields and all(
+            one.name == other.name and has_room(one.type, other.type) for one, other in pairs
+        )
+    if types.is_list(kind) and types.is_list(wide):
+        return has_room(kind.value_type, wide.value_type)
+    if types.is_map(kind) and types.is_map(wide):
+        return kind.key_type == wide.key_type and has_room(kind.item_type, wide.item_type)
+    return bool(kind == wide)
+
+
 @lru_cache(maxsize=1_000)
 def _of_text(kind: str) -> pa.DataType:
     """To read a type's text takes longer than all else here, and a table has few types."""

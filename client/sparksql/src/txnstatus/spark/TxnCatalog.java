@@ -139,10 +139,17 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
 
   private static boolean has(Class<?> kind, TableChange... changes) { return Arrays.stream(changes).anyMatch(kind::isInstance); }
 
-  /** Whether it is a change of a whole column that there is; then it is told. */
+  /** Whether it is a change of a whole column that there is, or a new field of a struct; then it is told. */
   private static boolean tell(TableChange.ColumnChange change, ArrayNode columns) {
-    if (change.fieldNames().length != 1) return false;
     ObjectNode told = Bridge.request().put("name", change.fieldNames()[0]);
+    if (change.fieldNames().length > 1) {
+      if (!(change instanceof TableChange.AddColumn add) || add.position() != null || add.defaultValue() != null) return false;
+      for (String each : Arrays.asList(add.fieldNames()).subList(1, add.fieldNames().length)) told.withArrayProperty("field").add(each);
+      told.set("type", Bridge.parse(add.dataType().json()));
+      told.put("nullable", add.isNullable());
+      columns.add(told);
+      return true;
+    }
     if (change instanceof TableChange.AddColumn add) {
       told.set("type", Bridge.parse(add.dataType().json()));
       told.put("nullable", add.isNullable());

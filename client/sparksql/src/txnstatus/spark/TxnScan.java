@@ -101,7 +101,14 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
       this.wanted = table.rows;
     }
 
-    @Override public void pruneColumns(StructType required) { wanted = required; }
+    /**
+     * A column with structs that have more fields than files from before comes whole: where a file has none of the fields that are read
+     * of a struct, releases of Spark differ in whether it is a null.
+     */
+    @Override public void pruneColumns(StructType required) {
+      wanted = new StructType();
+      for (StructField each : required.fields()) wanted = wanted.add(table.widened.contains(each.name()) ? table.rows.apply(each.name()) : each);
+    }
 
     /** Files and row groups are skipped by them; whether a row is wanted, Spark itself looks at. */
     @Override public Predicate[] pushPredicates(Predicate[] all) {

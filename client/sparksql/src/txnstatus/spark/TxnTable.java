@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -46,6 +47,8 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   final Bridge bridge;
   final StructType rows;
   final InFiles inFiles;
+  /** Columns of which files may have fewer values, or structs with fewer fields. */
+  final Set<String> widened = new HashSet<>();
   private final String name;
   private final JsonNode told;
   private final Column[] columns;
@@ -59,6 +62,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     this.columns = columns(told);
     this.rows = rows(columns);
     this.inFiles = InFiles.of(told.get("columns"));
+    for (JsonNode each : told.get("columns")) if (each.path("widened").asBoolean()) widened.add(each.get("name").asText());
   }
 
   static Column[] columns(JsonNode told) {
