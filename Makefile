@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := $(VENV)/.bench
 PROTO  := txnstatus/txnstatus/proto
 
-.PHONY: bench bench-peers demo test quick nightly minors sim soak isolation powercut failpoints exhaustive check format proto jar clean help
+.PHONY: docs bench bench-peers demo test quick nightly minors sim soak isolation powercut failpoints exhaustive check format proto jar clean help
 
 help:            ## what there is
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -52,6 +52,9 @@ exhaustive: $(STAMP) ## search every state the protocol can reach, with the code
 
 sim: $(STAMP)    ## replay one simulated world, SEED=n, or run many, SEEDS=a..b
 	$(BIN)/python -m tests.sim $(or $(SEED),$(SEEDS),0..1000) $(SIM_ARGS)
+
+docs: $(STAMP)   ## the documentation site, in site/: links that lead nowhere fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(BENCH)  ## this project beside etcd, PostgreSQL and ZooKeeper on this machine, with a report; BENCH_ARGS="--quick"
 	$(BIN)/python -m benchmarks.suite $(BENCH_ARGS)
