@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from txndeploy.ctl.lasting import lasting
+
 MODULES: Mapping[str, str] = {
     "txn": "ctl.transactions",
     "table": "ctl.tables",
@@ -48,7 +50,8 @@ class _Commands(Mapping[str, Any]):
     """Name → command."""
 
     def __getitem__(self, name: str) -> Any:
-        module = importlib.import_module(f"txndeploy.{MODULES[name]}")
+        with lasting():
+            module = importlib.import_module(f"txndeploy.{MODULES[name]}")
         return typer.main.get_group(module.commands).commands[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import txnclient
+from txndeploy.ctl.lasting import lasting
 from txndeploy.terminal.commands import JsonOption, TimeoutOption, tells_errors
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -30,13 +31,15 @@ def sql(
     Each statement is a transaction, or they are one between BEGIN and COMMIT; what is not committed in the end is
     rolled back. The first error ends statements that are no shell's. With --json a document a statement, one a line.
     """
-    with txnclient.connect(cluster, timeout=timeout) as client, client.sql_session("txnctl sql") as session:
-        from txnclient.ducksql.sessions import DuckSession
-        from txndeploy.speaking import interactive, results
-
-        if not command and sys.stdin.isatty():
-            assert isinstance(session, DuckSession)
-            interactive.converse(client, session, as_json=as_json)
-            return
-        for script in command or [sys.stdin.read()]:
-            results.run(client, session, script, as_json=as_json)
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        with lasting():
+            opened = client.sql_session("txnctl sql")
+            from txnclient.ducksql.sessions import DuckSession
+            from txndeploy.speaking import interactive, results
+        with opened as session:
+            if not command and sys.stdin.isatty():
+                assert isinstance(session, DuckSession)
+                interactive.converse(client, session, as_json=as_json)
+                return
+            for script in command or [sys.stdin.read()]:
+                results.run(client, session, script, as_json=as_json)

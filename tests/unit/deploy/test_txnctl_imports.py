@@ -34,3 +34,14 @@ def test_a_command_imports_what_it_needs(imported: str, without: tuple[str, ...]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     assert {name.partition(".")[0] for name in done.stdout.split()}.isdisjoint(without)
     assert set(done.stdout.split()).isdisjoint((*OF_OTHER_CALLS, *ALSO_LATER))
+
+
+def test_nobody_looks_for_garbage_among_what_a_command_imports() -> None:
+    """While it is imported, and later; what comes then is looked at, as ever."""
+    program = (
+        "import gc; from txndeploy.ctl.commands import _Commands; runs = lambda: [each['collections'] for each in "
+        "gc.get_stats()]; before = runs(); _Commands()['sql']; now = runs(); "
+        "print(now == before, gc.get_freeze_count() > 10_000, gc.isenabled())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True)
+    assert done.stdout.split() == ["True"] * 3
