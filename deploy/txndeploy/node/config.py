@@ -110,6 +110,10 @@ class TxnSection(_Section):
     compact_lease_ms: int = _DEFAULTS.compact_lease_ms
     compact_wait_ms: int = _DEFAULTS.compact_wait_ms
     compact_file_bytes: int = _DEFAULTS.compact_file_bytes
+    user_connections: int = _DEFAULTS.user_connections
+    user_begins_per_second: int = _DEFAULTS.user_begins_per_second
+    user_calls_mib: int = _DEFAULTS.user_calls_mib
+    user_lock_waits: int = _DEFAULTS.user_lock_waits
     range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
     """Transaction ids in one status range; for the life of the cluster."""
     zombie_grace_seconds: float = Field(60.0, ge=0)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests import blocks
 from tests.support import SCHEMA, fast_cluster, rows, visible, wait_until
-from txnclient import AlreadyExists, Client, Grant, InvalidArgument, NotAuthorized, NotFound, connect
+from txnclient import AlreadyExists, Client, Grant, InvalidArgument, LimitReached, NotAuthorized, NotFound, connect
 from txndeploy.ctl import commands
 from txndeploy.local.authority import Authority
 from txndeploy.local.cluster import LocalCluster
@@ -220,6 +220,33 @@ def test_a_revocation_holds_for_what_begins_then(user: User) -> None:
     other.abort()
     txn.commit()
     assert visible(admin, "open.t") == [[1]]
+
+
+def test_whoever_begins_too_much_is_refused_and_nobody_else(cluster: LocalCluster, user: User) -> None:
+    shown = {"TXN_CLUSTER": cluster.addresses, VARIABLE: str(cluster.credentials)}
+
+    def limit(value: int) -> None:
+        result = CliRunner().invoke(commands.app, ["config", "set", "user_begins_per_second", str(value)], env=shown)
+        assert result.exit_code == 0, result.output
+
+    for name in ("greedy", "modest"):
+        granted(user, "reader", name, None)
+    greedy, modest = user("greedy"), user("modest")
+
+    def is_refused() -> bool:
+        try:
+            greedy.begin_many(20)
+        except LimitReached as error:
+            return "user_begins_per_second = 5 are possible" in error.message
+        return False
+
+    limit(5)
+    try:
+        wait_until(is_refused, "who begins too much is refused")
+        modest.begin().abort()
+    finally:
+        limit(0)
+    wait_until(lambda: not is_refused(), "there is no limit any more")
 
 
 def test_what_the_page_shows_is_done(cluster: LocalCluster, user: User) -> None:

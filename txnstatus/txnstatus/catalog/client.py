@@ -18,6 +18,7 @@ from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.roles import Granted
 from txnstatus.rpc.channel import Channel, call_over
 from txnstatus.security.access import Access
+from txnstatus.shares import Shares
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,10 @@ def access_by(cluster: ClusterMap, admins: Collection[str]) -> Access:
 
     def hear(state: CatalogState) -> None:
         nonlocal heard
+        options = state.options
+        access.users.shares = Shares(
+            options.user_connections, options.user_begins_per_second, options.user_calls_mib, options.user_lock_waits
+        )
         if state.grants != heard:
             heard = dict(state.grants)
             access.learn(heard.values())

@@ -43,6 +43,10 @@ class Options:
         600_000, 0, "how long a compaction waits for a worker that takes one of its size, before any other one has it"
     )
     compact_file_bytes: int = _option(128 << 20, 1 << 10, "bytes of the files that compactions write")
+    user_connections: int = _option(0, 0, "connections of one user to one node; 0 = no limit, as for the next ones")
+    user_begins_per_second: int = _option(0, 0, "transactions that one user begins at one node in a second")
+    user_calls_mib: int = _option(0, 0, "MiB of one user's calls that one node answers at one time")
+    user_lock_waits: int = _option(0, 0, "locks for which one user waits at one node at one time")
 
     def with_value(self, name: str, value: int) -> Options:
         """Raises NotFound for an unknown name, InvalidArgument for a value out of bounds."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from txnstatus.errors import Overloaded, Unauthenticated
+from txnstatus.errors import LimitReached, Overloaded, Unauthenticated
 from txnstatus.limits import MAX_REQUEST_BYTES
 from txnstatus.rpc.connection import (
     MAX_FRAME_BYTES,
@@ -27,6 +27,7 @@ from txnstatus.rpc.server import Registry
 from txnstatus.security.principals import Kind
 from txnstatus.security.stream import HANDSHAKE, TAKES_NONE, TlsStream
 from txnstatus.security.tls import Tls, check_cluster_of
+from txnstatus.shares import Users
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,11 @@ class Listener:
         """For a new connection."""
         return _Guest(self)
 
+    @property
+    def users(self) -> Users:
+        """What each user has of this process."""
+        return self._registry.access.users
+
     def look_in_time(self) -> None:
         """For those whose time is over, while there are any that have one."""
         if self._looking is None and self.guests.any_may_be_late:
@@ -134,6 +140,8 @@ class _Guest(Connection):
         self._is_silent = True
         self._said = b""
         self._purpose: Purpose | None = None
+        self._user = ""
+        """Name of the user whose connection it counts as; empty: nobody's."""
         self.take_up(self._take_first, lambda _why: None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -171,6 +179,8 @@ class _Guest(Connection):
     def connection_lost(self, error: Exception | None) -> None:
         self._listener.connections.discard(self)
         self._listener.guests.left(self)
+        if self._user:
+            self._listener.users.disconnected(self._user)
         super().connection_lost(error)
 
     def _open(self) -> bytes:
@@ -198,6 +208,12 @@ class _Guest(Connection):
                 refuse_first(self, error)
             self.end_writing()
             return
+        try:
+            self._count(purpose)
+        except LimitReached as error:
+            refuse(self, frame, error)
+            self.close()
+            return
         if guests.known(self, is_peer=purpose is not Purpose.CALLS):
             if purpose is Purpose.RAFT:
                 self.max_frame_bytes = MAX_FRAME_BYTES
@@ -208,6 +224,13 @@ class _Guest(Connection):
         if purpose is not Purpose.RAFT:
             refuse(self, frame, Overloaded("this node has as many connections as it may have"))
         self.close()
+
+    def _count(self, purpose: Purpose) -> None:
+        """As one of its user's connections. Raises LimitReached."""
+        found = self.principal if purpose is Purpose.CALLS and self._listener.tls is not None else None
+        if found is not None and not found.is_process:
+            self._listener.users.connected(found.owner)
+            self._user = found.owner
 
     def _check(self, purpose: Purpose) -> None:
         """Whether who it is may have a connection for that. Raises Unauthenticated."""

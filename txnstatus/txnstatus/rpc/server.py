@@ -312,6 +312,7 @@ class ServedCalls:
                     raise self._registry.leaving
                 check_cluster(self._meant, self._registry.cluster_id())
                 request = self._registry.read(call.method, call.payload, call.group, self._caller)
+                self._registry.access.answers(self._caller, call.method, size)
             except TxnError as error:
                 self._less(size)
                 self._reply(pb.Reply(id=call.id, error=to_detail(error)))
@@ -329,8 +330,7 @@ class ServedCalls:
 
     def _may_begin(self) -> bool:
         """Whether one that waits may: a client that has much under way, or takes no answer in, has to wait."""
-        is_bounded = self._load is not None
-        held_up = is_bounded and (self._connection.full or len(self._running) >= CLIENT_CALLS)
+        held_up = self._load is not None and (self._connection.full or len(self._running) >= CLIENT_CALLS)
         return bool(self._waiting) and not held_up
 
     def _begin_soon(self) -> None:
@@ -369,7 +369,8 @@ class ServedCalls:
 
     def _over(self, call: _Served) -> None:
         self._less(call.size)
-        self._running.pop(call, None)
+        if self._running.pop(call, call) is None:
+            self._registry.access.answered(self._caller, call.method, call.size)
         self._deadlines.remove(call)
         self._begin_soon()
 
@@ -391,4 +392,5 @@ class ServedCalls:
         self._waiting_bytes = 0
         for call in list(self._running):
             call.give_up()
+            self._registry.access.answered(self._caller, call.method, call.size)
         self._running.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextvars import ContextVar
 
@@ -12,7 +13,9 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.roles import Granted, Rights, Role, View
 from txnstatus.security import authority, visible
 from txnstatus.security.principals import Principal
+from txnstatus.shares import Users
 
+BEGIN = "txnstatus.TxnManager/BeginTransaction"
 _VIEW: ContextVar[View | None] = ContextVar("view", default=None)
 """What the caller of the running handler is shown; None: all."""
 
@@ -23,6 +26,7 @@ class Access:
     def __init__(self, admins: Collection[str] = ()) -> None:
         """`admins`: as for Rights."""
         self._admins = tuple(admins)
+        self.users = Users()
         self.rights = Rights((), self._admins)
 
     def learn(self, granted: Iterable[Granted]) -> None:
@@ -30,9 +34,20 @@ class Access:
         self.rights = Rights(granted, self._admins)
 
     def check(self, caller: Principal | None, method: str, request: Message) -> None:
-        """`caller` None: it is not known who calls, and all may do all. Raises NotAuthorized."""
+        """`caller` None: it is not known who calls, and all may do all. Raises NotAuthorized, LimitReached."""
         if caller is not None and not caller.is_process:
             authority.check(self.rights, caller.owner, method, request)
+            if method == BEGIN:
+                self.users.begins(caller.owner, request.count or 1, time.monotonic())  # type: ignore[attr-defined]
+
+    def answers(self, caller: Principal | None, method: str, size: int) -> None:
+        """A call of so many bytes is taken up; `answered` ends it. Raises LimitReached."""
+        if caller is not None and not caller.is_process:
+            self.users.answers(caller.owner, method, size)
+
+    def answered(self, caller: Principal | None, method: str, size: int) -> None:
+        if caller is not None and not caller.is_process:
+            self.users.answered(caller.owner, method, size)
 
     def view(self, caller: Principal | None) -> View | None:
         """What a caller is shown; None: all."""

@@ -1,0 +1,136 @@
+"""Shares: who takes more than its own is refused, with the limit's name and value, and nobody else is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.harness.answering import SECONDS, STATE, Served
+from tests.unit.harness.identities import REQUEST, Identities
+from txnclient.calls.channel import ManagerChannel
+from txnclient.calls.connections import Connections
+from txnstatus.errors import LimitReached, TxnError
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.shares import LOCK, Shares, Users
+
+SCAN = "txnstatus.Table/Scan"
+
+
+def users(**shares: int) -> Users:
+    made = Users()
+    made.shares = Shares(**shares)
+    return made
+
+
+def begin(there: Users, user: str, count: int, now: float) -> bool:
+    try:
+        there.begins(user, count, now)
+    except LimitReached:
+        return False
+    return True
+
+
+def test_each_limit_is_named_with_its_value_and_holds_for_each_user_by_itself() -> None:
+    there = users(connections=2, begins_per_second=3, calls_mib=1, lock_waits=1)
+    for _ in range(2):
+        there.connected("ada")
+    with pytest.raises(LimitReached, match="ada has 2 connections to this node: user_connections = 2"):
+        there.connected("ada")
+    there.connected("bob")
+    there.disconnected("ada")
+    there.connected("ada")
+
+    there.begins("ada", 3, 10.0)
+    with pytest.raises(LimitReached, match="ada has begun 3 transactions of late: user_begins_per_second = 3"):
+        there.begins("ada", 1, 10.0)
+    there.begins("bob", 3, 10.0)
+    there.begins("ada", 1, 10.4)
+
+    there.answers("ada", SCAN, 1 << 19)
+    there.answers("ada", SCAN, 1 << 19)
+    with pytest.raises(LimitReached, match="ada has calls of 1048576 bytes under way: user_calls_mib = 1"):
+        there.answers("ada", SCAN, 1)
+    there.answers("bob", SCAN, 1 << 30)  # one that is alone is answered, however large
+    there.answered("ada", SCAN, 1 << 19)
+    there.answers("ada", LOCK, 1)
+    with pytest.raises(LimitReached, match="ada waits for 1 locks: user_lock_waits = 1"):
+        there.answers("ada", LOCK, 1)
+    there.answers("ada", SCAN, 1)
+    there.answered("ada", LOCK, 1)
+    there.answers("ada", LOCK, 1)
+
+
+def test_without_limits_nothing_is_refused() -> None:
+    there = users()
+    for number in range(1_000):
+        there.connected("ada")
+        there.begins("ada", 1_000, 0.0)
+        there.answers("ada", (SCAN, LOCK)[number % 2], 1 << 30)
+
+
+@given(
+    rate=st.integers(1, 20),
+    asked=st.lists(st.tuples(st.floats(0.0, 2.0), st.integers(1, 5)), min_size=1, max_size=60),
+)
+def test_begins_are_bounded_over_every_time_and_whoever_is_slow_is_never_refused(
+    rate: int, asked: list[tuple[float, int]]
+) -> None:
+    there, now, begun = users(begins_per_second=rate), 0.0, list[tuple[float, int]]()
+    for number, (pause, count) in enumerate(asked):
+        now, count = now + pause, min(count, rate)
+        allowed = begin(there, "ada", count, now)
+        if allowed:
+            begun.append((now, count))
+        assert allowed or pause < 1.0, "after a second of none one may begin as many as one likes"
+        assert begin(there, f"bob {number}", 1, now), "what one is refused is nothing to another"
+    for first, (since, _) in enumerate(begun):
+        for last in range(first, len(begun)):
+            until, total = begun[last][0], sum(count for _, count in begun[first : last + 1])
+            assert total <= rate + (until - since) * rate + 1e-6
+
+
+def test_who_begins_more_at_once_than_a_second_has_waits_for_as_many_seconds() -> None:
+    there = users(begins_per_second=10)
+    assert begin(there, "ada", 35, 0.0)
+    assert [begin(there, "ada", 1, now) for now in (1.0, 2.5)] == [False, False]
+    assert begin(there, "ada", 1, 2.7)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_connection_too_many_is_refused_by_name_and_one_that_ended_makes_room(tmp_path: Path, count: int) -> None:
+    air = Identities(tmp_path)
+
+    async def ask(address: str, name: str) -> ManagerChannel:
+        channel = ManagerChannel([address], Connections(air.user(name)))
+        try:
+            await asyncio.to_thread(channel.call, STATE, REQUEST, pb.GetTransactionStateResponse, timeout=SECONDS)
+        except TxnError:
+            channel.close()
+            raise
+        return channel
+
+    async def ask_until(address: str) -> ManagerChannel:
+        """Until the node has heard of the end of the other one."""
+        async with asyncio.timeout(10.0):
+            while True:
+                with contextlib.suppress(LimitReached):
+                    return await ask(address, "alice")
+
+    async def run() -> None:
+        async with Served(tls=air.node()) as served:
+            served.registry.access.users.shares = Shares(connections=count)
+            there = [await ask(served.address, "alice") for _ in range(count)]
+            with pytest.raises(LimitReached, match=f"user_connections = {count}"):
+                await ask(served.address, "alice")
+            there.append(await ask(served.address, "bob"))
+            there.pop(0).close()
+            there.append(await ask_until(served.address))
+            for channel in there:
+                channel.close()
+
+    asyncio.run(run())

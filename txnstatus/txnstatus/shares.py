@@ -1,0 +1,95 @@
+"""Shares: how much of one node a user may have at a time: who takes too much is refused, and nobody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txnstatus.errors import LimitReached
+from txnstatus.values import value
+
+ROUNDING = 1e-6
+"""Part of a transaction by which times may be off."""
+LOCK = "txnstatus.Table/Lock"
+
+
+@value
+class Shares:
+    """Each is for each user, at one node; 0: as much as there is."""
+
+    connections: int = 0
+    begins_per_second: int = 0
+    """Transactions that begin in a second, on the average; as many may begin at once."""
+    calls_mib: int = 0
+    """MiB of calls that are being answered."""
+    lock_waits: int = 0
+    """Locks that are waited for, or being given."""
+
+
+@dataclass(slots=True)
+class _Use:
+    connections: int = 0
+    bytes: int = 0
+    locks: int = 0
+    begins: float = 0.0
+    """Transactions of late, less those that might have begun since."""
+    at: float = 0.0
+    """Time to which `begins` is counted down."""
+
+
+class Users:
+    """What each user has now; what is refused is not counted. Methods raise LimitReached, naming limit and value."""
+
+    def __init__(self) -> None:
+        self.shares = Shares()
+        self._uses: dict[str, _Use] = {}
+        """Uses by name: as many as certificates name."""
+
+    def connected(self, user: str) -> None:
+        """One more connection; `disconnected` ends it."""
+        use, most = self._use(user), self.shares.connections
+        if most and use.connections >= most:
+            raise _reached(user, f"has {use.connections} connections to this node", "user_connections", most)
+        use.connections += 1
+
+    def disconnected(self, user: str) -> None:
+        self._use(user).connections -= 1
+
+    def begins(self, user: str, count: int, now: float) -> None:
+        """A number of transactions are to begin. `now`: seconds."""
+        most = self.shares.begins_per_second
+        if not most:
+            return
+        use = self._use(user)
+        left = max(0.0, use.begins - (now - use.at) * most)
+        # Who begins more at once than a second has may do so where nothing is left, and waits for longer afterwards.
+        if left + min(count, most) > most + ROUNDING:
+            raise _reached(user, f"has begun {left:.0f} transactions of late", "user_begins_per_second", most)
+        use.begins, use.at = left + count, now
+
+    def answers(self, user: str, method: str, size: int) -> None:
+        """A call is taken up; `answered` ends it."""
+        use, shares = self._use(user), self.shares
+        if shares.calls_mib and use.bytes and use.bytes + size > shares.calls_mib << 20:
+            raise _reached(user, f"has calls of {use.bytes} bytes under way", "user_calls_mib", shares.calls_mib)
+        if shares.lock_waits and method == LOCK and use.locks >= shares.lock_waits:
+            raise _reached(user, f"waits for {use.locks} locks", "user_lock_waits", shares.lock_waits)
+        use.bytes += size
+        use.locks += method == LOCK
+
+    def answered(self, user: str, method: str, size: int) -> None:
+        use = self._use(user)
+        use.bytes -= size
+        use.locks -= method == LOCK
+
+    def _use(self, user: str) -> _Use:
+        use = self._uses.get(user)
+        if use is None:
+            use = self._uses[user] = _Use()
+        return use
+
+
+def _reached(user: str, has: str, option: str, most: int) -> LimitReached:
+    return LimitReached(
+        f"{user} {has}: {option} = {most} are possible",
+        hint=f"let some end first; an operator raises it for all: txnctl config set {option} N",
+    )
