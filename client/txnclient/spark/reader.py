@@ -14,6 +14,7 @@ from pyspark.sql import functions
 
 from txnclient.formats import schemas
 from txnclient.spark import alive_rows, bare_rows, listed
+from txnstatus.errors import IllegalState
 from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.file_lists import by_bareness
@@ -111,11 +112,23 @@ def _columns(spark: SparkSession, schema: Schema) -> str | StructType:
     text = schemas.ddl(schema)
     if not schema.fills:
         return text
+    _require_batches(spark, schema)
     found, initial = spark.createDataFrame([], text).schema, {column.name: column for column in schema.fills}
     for field in found:
         if field.name in initial:
             field.metadata["EXISTS_DEFAULT"] = _literal(initial[field.name])
     return found
+
+
+def _require_batches(spark: SparkSession, schema: Schema) -> None:
+    """Raises IllegalState where Spark reads rows one by one: then it does not find what a column came with."""
+    asked = ("spark.sql.parquet.enableVectorizedReader", "spark.sql.codegen.wholeStage")
+    off = [name for name in asked if str(spark.conf.get(name, "true")).lower() != "true"]
+    if off or len(schema.columns) > int(spark.conf.get("spark.sql.codegen.maxFields", "100") or 100):
+        raise IllegalState(
+            f"column {schema.fills[0].name!r} came with a default, which Spark's reader of rows does not read right",
+            hint=f"set {(off or ['spark.sql.codegen.maxFields'])[0]}, by which it reads batches",
+        )
 
 
 def _literal(column: Column) -> str:

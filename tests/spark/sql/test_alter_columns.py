@@ -243,11 +243,11 @@ def test_what_a_table_is_told_to_be_makes_it_again(sql: Sql, client: Client, new
         sql("ROLLBACK")
 
 
-@pytest.mark.parametrize("vectorized", [True, pytest.param(False, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("by_batches", [True, False])
 def test_structs_get_fields_over_files_from_before(
-    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, vectorized: bool, request: pytest.FixtureRequest
+    spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, by_batches: bool, request: pytest.FixtureRequest
 ) -> None:
-    if not vectorized:
+    if not by_batches:
         request.getfixturevalue("by_row")
     table = new_table("id bigint, s struct<x:int>, l array<struct<x:int>>, m map<string,struct<x:int>>")
     old = spark.range(1, 3).selectExpr(

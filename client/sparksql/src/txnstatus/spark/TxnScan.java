@@ -243,8 +243,15 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
       readers = new TxnReaders(parquet(read, isCounted ? new Filter[0] : skipping), read, wanted,
           table.splitBy(),
           isCounted ? Numbered.BY_COUNT : isNumbered ? Numbered.BY_READER : Numbered.NOT, sought);
+      if (!readers.supportColumnarReads(null)) for (StructField each : read.fields()) if (table.filled.contains(each.name())) throw byRows(each.name());
     }
     return readers;
+  }
+
+  /** Spark's reader of rows does not find what a column came with, where that of batches does. */
+  private IllegalStateException byRows(String column) {
+    return Told.error("ILLEGAL_STATE", "column " + column + " of " + table.name() + " came with a default, which Spark's reader of rows does not read right:"
+        + " batches are needed, spark.sql.parquet.enableVectorizedReader, and no more columns than spark.sql.codegen.maxFields", null);
   }
 
   /** Whether it is in no file, and tells where a row lies. */

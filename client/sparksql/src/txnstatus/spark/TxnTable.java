@@ -47,6 +47,8 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   final Bridge bridge;
   final StructType rows;
   final InFiles inFiles;
+  /** Columns that are no nulls in files which do not have them. */
+  final Set<String> filled = new HashSet<>();
   /** Columns of which files may have fewer values, or structs with fewer fields. */
   final Set<String> widened = new HashSet<>();
   private final String name;
@@ -62,6 +64,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     this.columns = columns(told);
     this.rows = rows(columns);
     this.inFiles = InFiles.of(told.get("columns"));
+    for (JsonNode each : told.get("columns")) if (each.path("initial").isTextual()) filled.add(each.get("name").asText());
     for (JsonNode each : told.get("columns")) if (each.path("widened").asBoolean()) widened.add(each.get("name").asText());
   }
 
