@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -66,6 +67,20 @@ class JsonLines(logging.Formatter):
         return json.dumps(told, ensure_ascii=False)
 
 
+class Told(logging.Handler):
+    """Counts warnings, and what is worse: troubles that mend themselves show in it, as of a storage that is full."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """Logger and level → how often."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.counts[record.name, record.levelname] += 1
+
+
+TOLD = Told()
+"""What this process has told, since `begin`: a process has one log."""
 _FORMATTERS = {LogFormat.TEXT: TextLines, LogFormat.JSON: JsonLines}
 
 
@@ -73,7 +88,7 @@ def begin(process: str, levels: Mapping[str, Level], written: LogFormat) -> None
     """Has this process log to standard error. `process`: what it is called there; `levels`: as for `set_levels`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_FORMATTERS[written](process))
-    logging.basicConfig(handlers=[handler])
+    logging.basicConfig(handlers=[handler, TOLD])
     set_levels(levels)
 
 

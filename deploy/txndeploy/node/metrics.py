@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from txndeploy import logs
 from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.roles import Roles
 from txnparticipant.leader.service import ShardService
@@ -86,6 +87,7 @@ def _groups(roles: Roles) -> Iterator[Metric]:
         ("term", "Its Raft term", lambda group: group.term),
         ("committed_index", "The last entry that it knows to be committed", lambda group: group.commit_index),
         ("applied_index", "The last entry that it has applied", lambda group: group.applied_index),
+        ("log_bytes", "Bytes of its log on disk", lambda group: group.journal.bytes),
         ("stands_still", "1 where its disk is full", lambda group: bool(group.no_room)),
     ):
         family = _gauges(f"replica_{name}", meaning, "group")
@@ -101,6 +103,7 @@ def _shards(roles: Roles) -> Iterator[Metric]:
         ("table_transactions", "Transactions that have not ended on a table, once for each table", "unfinished"),
         ("row_bytes", "Bytes of committed rows in memory that wait to be flushed", "row_bytes"),
         ("lock_waiters", "Transactions that wait for a lock of a table, once for each table", "lock_waiters"),
+        ("open_compactions", "Compactions that are wanted or worked at", "compactions"),
         ("uncleaned_transactions", "Ended ones with directories that are to be removed, by table", "to_clean"),
     ):
         family = _gauges(name, meaning, "shard")
@@ -116,6 +119,12 @@ def _process(roles: Roles, listener: Listener) -> Iterator[Metric]:
         connections.add_metric([kind], count)
         most.add_metric([kind], limit)
     yield from (connections, most)
+    told = CounterMetricFamily(
+        PREFIX + "log_lines", "Warnings and errors that the log has told", labels=["logger", "level"]
+    )
+    for (logger, level), count in logs.TOLD.counts.items():
+        told.add_metric([logger, level], count)
+    yield told
     yield _gauge("clients_bytes", "Bytes of clients' calls that wait or run", roles.registry.clients_bytes)
     yield _gauge("unfinished_frame_bytes", "Bytes of what was begun to be sent", listener.guests.unfinished_bytes)
     yield _gauge("longest_pause_seconds", "The event loop's, of the last ten to twenty seconds", roles.longest_pause)

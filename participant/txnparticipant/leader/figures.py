@@ -20,6 +20,8 @@ class ShardFigures(NamedTuple):
     """Transactions that wait for a lock, once for each table."""
     to_clean: int
     """Ended transactions whose directories are to be removed, once for each table."""
+    compactions: int
+    """Compactions that are wanted or worked at."""
 
 
 def figures(shard: ParticipantShard, locks: LockService, cleaner: Cleaner) -> ShardFigures:
@@ -30,4 +32,5 @@ def figures(shard: ParticipantShard, locks: LockService, cleaner: Cleaner) -> Sh
         sum(table.rows.unflushed_bytes for table in tables),
         locks.waiting_count,
         cleaner.backlog,
+        sum(len(table.compactions.open) for table in tables),
     )
