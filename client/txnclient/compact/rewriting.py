@@ -15,7 +15,7 @@ from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import NOWHERE, Lineage, Segment
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import file_system, partition_directory
+from txnstatus.lake.storage import file_system, make_directory, partition_directory
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
 
@@ -234,7 +234,7 @@ class _Outputs:
         self._directory, self._group_bytes = directory, group_bytes
         self._beginning = f"{within}/{name}"
         self._system, self._root = file_system(directory)
-        self._system.create_dir(f"{self._root}{within}", recursive=True)
+        make_directory(self._system, f"{self._root}{within}")
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0

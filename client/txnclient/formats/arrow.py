@@ -14,7 +14,7 @@ from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.data_files import Written
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.manifest import DataFile
-from txnstatus.lake.storage import located, partition_directory, partition_in_path
+from txnstatus.lake.storage import located, make_directory, partition_directory, partition_in_path
 from txnstatus.partitions import WHOLE_TABLE, name_of
 from txnstatus.schema import Schema
 
@@ -41,7 +41,7 @@ def write_files(
     files, count = list[DataFile](), 0
     for number, (subdirectory, part) in enumerate(_parts(data, schema, table)):
         count += part.num_rows
-        system.create_dir(f"{root}{subdirectory}", recursive=True)
+        make_directory(system, f"{root}{subdirectory}")
         name = f"{subdirectory}/part-{number:05}.parquet"
         written = data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
         files.append(_described(f"{directory}{quote(name, safe='/=')}", written, directory, schema))

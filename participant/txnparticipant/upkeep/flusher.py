@@ -21,7 +21,7 @@ from txnparticipant.versions.mvcc import Manifest
 from txnstatus.errors import TxnError
 from txnstatus.lake import data_files, manifest
 from txnstatus.lake import rows as row_format
-from txnstatus.lake.storage import delete_directory, file_system
+from txnstatus.lake.storage import delete_directory, file_system, make_directory
 from txnstatus.process.failpoints import failpoint
 from txnstatus.types import HybridClock
 
@@ -126,7 +126,7 @@ def _write_file(table: TableState, flush_id: str, row_sets: Sequence[RowSet]) ->
     changes = row_format.last_of_each(changes, [commits, row_format.encode_keys(changes, table.schema)])
     directory = table.flush_directory(flush_id)
     system, root = file_system(directory)
-    system.create_dir(root, recursive=True)
+    make_directory(system, root)
     uri = f"{directory}/changes.parquet"
     sorted_by_key = changes.sort_by([(name, "ascending") for name in table.schema.primary_key])
     _, size, ending, crc32 = data_files.write(sorted_by_key, f"{root}/changes.parquet", system)

@@ -23,6 +23,8 @@ WRITE_PREFIX = "delta_"
 BASE_PREFIX = "base_"
 """The beginning of the names of directories with all of a partition, rewritten by a compaction."""
 PREFIXES = (WRITE_PREFIX, BASE_PREFIX)
+OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+"""Names that pyarrow has for file systems without directories, in which a file is there once all of it is."""
 SLOW_SYNC_SECONDS = 0.002
 """Time that the first of several syncs takes, beyond which the others go side by side."""
 
@@ -31,8 +33,10 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     """The file system and the path in it. Raises InvalidArgument."""
     from pyarrow import fs
 
+    # A small file is one request then, and not an upload of several parts.
+    asked = f"{uri}?allow_delayed_open=true" if uri.startswith("s3://") else uri
     try:
-        system, path = fs.FileSystem.from_uri(uri)
+        system, path = fs.FileSystem.from_uri(asked)
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"{uri!r} is not a usable location: {error}") from error
     return system, path
@@ -57,6 +61,17 @@ def is_near(uri: str) -> bool:
     from pyarrow import fs
 
     return isinstance(located(uri)[0], fs.LocalFileSystem)
+
+
+def has_directories(system: fs.FileSystem) -> bool:
+    """Whether a file needs a directory, and one that is being written is seen by others: not so in an object store."""
+    return system.type_name not in OBJECT_STORES
+
+
+def make_directory(system: fs.FileSystem, path: str) -> None:
+    """A directory for files that are about to be written, where the file system has any."""
+    if has_directories(system):
+        system.create_dir(path, recursive=True)
 
 
 def parquet_files(directory: str) -> list[tuple[str, int]]:
@@ -113,9 +128,22 @@ def read_file(uri: str) -> bytes:
 def put_file(uri: str, data: bytes) -> None:
     """Not durable yet when it returns."""
     system, path = located(uri)
-    system.create_dir(path.rsplit("/", 1)[0], recursive=True)
+    make_directory(system, path.rsplit("/", 1)[0])
     with system.open_output_stream(path) as stream:
         stream.write(data)
+
+
+def put_whole(uri: str, data: bytes) -> None:
+    """As `put_file`, of a file in a directory that others list: they see all of it or none."""
+    system, path = located(uri)
+    if not has_directories(system):
+        put_file(uri, data)
+        return
+    folder, _, name = path.rpartition("/")
+    system.create_dir(folder, recursive=True)
+    with system.open_output_stream(f"{folder}/.{name}") as stream:
+        stream.write(data)
+    system.move(f"{folder}/.{name}", path)
 
 
 def write_file(uri: str, data: bytes, beside: Iterable[str] = ()) -> None:
@@ -132,7 +160,7 @@ def duplicate(uri: str, new: str) -> None:
     from pyarrow import fs
 
     (system, path), (there, target) = located(uri), located(new)
-    there.create_dir(target.rsplit("/", 1)[0], recursive=True)
+    make_directory(there, target.rsplit("/", 1)[0])
     if isinstance(system, fs.LocalFileSystem) and isinstance(there, fs.LocalFileSystem):
         try:
             Path(target).hardlink_to(path)
@@ -190,11 +218,13 @@ def make_durable(uris: Iterable[str]) -> None:
     for uri in uris:
         system, path = located(uri)
         if not isinstance(system, fs.LocalFileSystem):
-            return
+            continue
         files.append(path)
         database = _database_of(path)
         directories.update(_above(path, database))
         databases.add(database)
+    if not files:
+        return
     unknown = {(each, Path(each).stat().st_ino) for each in databases} - _named
     directories.update(above for database, _ in unknown for above in _above(database, "/"))
     _sync([*files, *sorted(directories, key=len, reverse=True)])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from txnstatus.lake.storage import file_system, make_durable
+from txnstatus.lake.storage import file_system, make_durable, put_whole
 from txnstatus.types import AbortCause, time_of
 
 if TYPE_CHECKING:
@@ -159,13 +159,7 @@ def write(warehouse: str, range_number: int, chapter: Chapter) -> str:
     day = time_of(last).strftime("%Y-%m-%d")
     name = f"{first:020}-{last:020}-{range_number}-{uuid.uuid4().hex[:8]}.parquet"
     uri = f"{warehouse.rstrip('/')}/{FOLDER}/{day}/{name}"
-    system, path = file_system(uri)
-    folder = path.rsplit("/", 1)[0]
-    system.create_dir(folder, recursive=True)
-    unfinished = f"{folder}/.{name}"
-    with system.open_output_stream(unfinished) as stream:
-        stream.write(sink.getvalue())
-    system.move(unfinished, path)  # whoever lists meanwhile sees a whole file or none
+    put_whole(uri, sink.getvalue())
     make_durable([uri])
     return uri
 

@@ -1,0 +1,55 @@
+"""A server of S3 on this machine, for tests of tables in buckets; it keeps everything in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support import wait_until
+from txndeploy.local.network import free_ports
+
+BUCKET = "lake"
+
+
+@contextmanager
+def object_store(log: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Its address, and the variables by which processes find it, which this process has meanwhile, too."""
+    (port,) = free_ports(1)
+    address = f"http://127.0.0.1:{port}"
+    variables = {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "a key",
+        "AWS_SECRET_ACCESS_KEY": "a secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=out
+        )
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        wait_until(lambda: _made(address), "a bucket is made", 120)
+        yield address, variables
+    finally:
+        server.kill()
+        server.wait()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _made(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{address}/{BUCKET}", method="PUT"), timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

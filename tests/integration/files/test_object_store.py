@@ -1,0 +1,87 @@
+"""Tables in a bucket: written, changed, compacted, read, cleaned and examined, without a directory or a rename."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+from typer.testing import CliRunner
+
+from tests.integration.files.object_store import BUCKET, object_store
+from tests.support import connect, fast_cluster, rows, wait_until
+from txnclient import Client
+from txndeploy.ctl.commands import app
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.lake import storage
+
+pytestmark = pytest.mark.cluster
+WAREHOUSE = f"s3://{BUCKET}/warehouse"
+REQUESTS = re.compile(r'"(PUT|POST|DELETE|GET|HEAD) (\S+) HTTP')
+
+
+def ids(client: Client, table: str) -> list[int]:
+    return sorted(client.snapshot().to_arrow(table)["id"].to_pylist())
+
+
+def findings(cluster: LocalCluster) -> object:
+    done = CliRunner().invoke(app, ["doctor", "-c", cluster.addresses, "--deep", "--json"])
+    said = json.loads(done.stdout)
+    return said["findings"], said["not_seen"]
+
+
+def test_tables_in_a_bucket(tmp_path: Path) -> None:
+    pytest.importorskip("moto.server", reason="pip install 'moto[server]'")
+    log = tmp_path / "store.log"
+    with (
+        object_store(log) as (_, variables),
+        fast_cluster(tmp_path / "cluster", nodes=1, warehouse=WAREHOUSE, environment=variables) as cluster,
+        connect(cluster) as client,
+    ):
+        client.create_table("a.plain", "id bigint, note string")
+        client.create_table("a.keyed", "id bigint, note string", primary_key=["id"])
+        asked = commit_of_two_tables(client, log)
+        assert not [each for each in asked if each[0] == "GET" and "list-type" in each[1]], "a commit lists nothing"
+        assert not [each for each in asked if each[0] in ("POST", "DELETE")], "a file is one request"
+        assert len([each for each in asked if each[0] == "PUT"]) == 4, "two files and two manifests"
+        assert ids(client, "a.plain") == [1, 2]
+        with client.transaction() as txn:
+            txn.upsert("a.keyed", rows(2, 3))
+        with client.transaction() as txn:
+            txn.delete_where("a.plain", "id = 1")
+        assert (ids(client, "a.plain"), ids(client, "a.keyed")) == ([2], [1, 2, 3])
+        given_up = client.begin()
+        given_up.write(rows(9), "a.plain")
+        given_up.abort("is not wanted")
+        wait_until(lambda: len(storage.tree(f"{WAREHOUSE}/a/plain") or ()) == 2, "what was aborted is removed", 60)
+        client.optimize("a.plain", sort_by=["id"])
+        assert ids(client, "a.plain") == [2]
+        assert findings(cluster) == ([], [])
+        assert client.sql("SELECT count(*) AS n FROM a.keyed").to_pylist() == [{"n": 3}]
+
+
+def commit_of_two_tables(client: Client, log: Path) -> list[tuple[str, str]]:
+    """Commits, and tells what requests that took in the tables' places: a node looks for its timeline by itself."""
+    before = log.stat().st_size
+    with client.transaction() as txn:
+        txn.write(rows(1, 2), "a.plain")
+        txn.write(rows(1), "a.keyed")
+    asked = REQUESTS.findall(log.read_bytes()[before:].decode())
+    return [(method, path) for method, path in asked if "warehouse/a/" in path]
+
+
+def test_what_is_local_is_synced_though_others_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write of tables in a bucket and on a disk synced nothing where the bucket's came first."""
+    local = tmp_path / "db" / "t" / "delta_1_x" / "f.parquet"
+    local.parent.mkdir(parents=True)
+    local.write_bytes(b"")
+    synced: list[str] = []
+    elsewhere = fs.SubTreeFileSystem("/elsewhere", fs.LocalFileSystem())
+    systems = {"s3://bucket/db/t/delta_1_x/f.parquet": (elsewhere, "f.parquet")}
+    located = storage.located
+    monkeypatch.setattr(storage, "sync", lambda path: synced.append(str(path)))
+    monkeypatch.setattr(storage, "located", lambda uri: systems.get(uri) or located(uri))
+    storage.make_durable([*systems, local.as_uri()])
+    assert str(local) in synced
