@@ -18,16 +18,22 @@ from txnstatus.raft.snapshot import Writer
 
 
 def restore(
-    backup: Backup, config: NodeConfig, cluster_id: str, tell: Callable[[str], None] = lambda _: None
+    backup: Backup,
+    config: NodeConfig,
+    cluster_id: str,
+    tell: Callable[[str], None] = lambda _: None,
+    *,
+    torn: bool = False,
 ) -> Sequence[str]:
     """Makes `data_dir`, with a replica of each group that the node is to have; returns their names.
 
-    `cluster_id`: the new cluster's, the same for all of its nodes. Raises InvalidArgument where the configuration does
-    not fit the backup, or that contradicts itself; AlreadyExists where `data_dir` is there; OSError.
+    `cluster_id`: the new cluster's, the same for all of its nodes. `torn`: also of a backup that contradicts itself.
+    Raises InvalidArgument where the configuration does not fit the backup, or that contradicts itself; AlreadyExists
+    where `data_dir` is there; OSError.
     """
     tell("checking what is in the backup")
     cut = backup.cut()
-    for story in contradictions(cut):
+    if not torn and (story := next(contradictions(cut), "")):
         raise InvalidArgument(f"{backup.directory} is of no one moment: {story}")
     state = _renewed(cut.catalog, config, cluster_id)
     mine = {group: members for group, members in state.groups.items() if config.node_id in members}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import txnclient
+from txnclient.read import instants
+from txndeploy.backup import recovering
 from txndeploy.backup.files import Backup
 from txndeploy.backup.restoring import restore
 from txndeploy.local.cluster import wait_until
@@ -16,13 +19,15 @@ from txndeploy.node import config as configuration
 from txndeploy.node import process
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, storage_errors, tells_errors
-from txndeploy.terminal.output import console, plain, status_line
+from txndeploy.terminal.output import console, lines, moment, plain, status_line
 from txnstatus.catalog.catalog import founding_id
 from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
-node_app = typer.Typer(help="Run a node, replace one, or make one of a backup.", no_args_is_help=True)
+node_app = typer.Typer(help="Run a node, replace one, make one of a backup, or a backup of one.", no_args_is_help=True)
 commands.add_typer(node_app, name="node")
+TOLD = 10
+"""Torn transactions that are named."""
 ConfigOption = Annotated[Path, typer.Option(help="The node's configuration (TOML).")]
 
 
@@ -64,6 +69,9 @@ def node_replace(
 def node_restore(
     backup: Annotated[Path, typer.Argument(help="The backup's directory.")],
     config: ConfigOption,
+    torn: Annotated[
+        bool, typer.Option("--torn", help="Also of a backup that contradicts itself, as `node recover` may make one.")
+    ] = False,
     cluster_id: Annotated[
         str | None,
         typer.Option("--cluster-id", help="As the first node's restore has said it; without, a new one is drawn."),
@@ -76,10 +84,47 @@ def node_restore(
     settings = configuration.load(config)
     drawn = cluster_id or founding_id(settings.cluster_name, secrets.randbits(128))
     with status_line(f"restoring {settings.node_id}") as tell, storage_errors(settings.data_dir):
-        groups = restore(Backup(backup), settings, drawn, tell)
+        groups = restore(Backup(backup), settings, drawn, tell, torn=torn)
     out = console()
     out.print(
         f"{plain(settings.node_id)} has {plain(', '.join(groups) or 'no group')}, in {plain(str(settings.data_dir))}."
     )
     if cluster_id is None:
         out.print(f"For the other nodes: --cluster-id {plain(drawn)}", soft_wrap=True)
+
+
+@node_app.command("recover")
+@tells_errors
+def node_recover(
+    data_dir: Annotated[Path, typer.Option("--from", help="The data directory of a node that is left, and stopped.")],
+    backup: Annotated[Path, typer.Argument(help="Where to make the backup; it must not be there yet.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Make a backup of what one node has, where a majority is lost for good: `txnctl node restore` goes on from there.
+
+    It says first what may be lost. The node's directory stays as it is.
+    """
+    out = console()
+    with storage_errors(data_dir), recovering.opened(data_dir) as found:
+        out.print(lines("\n".join(_told(found))), soft_wrap=True)
+        if not yes:
+            typer.confirm("Make a backup of this?", abort=True)
+        manifest = recovering.write(found, backup)
+    out.print(f"{plain(str(backup))} has {len(manifest.groups)} groups.", soft_wrap=True)
+
+
+def _told(found: recovering.Found) -> Iterator[str]:
+    """What is there, and what may be lost, in sentences."""
+    last = instants.to_datetime(found.last_commit) if found.last_commit else None
+    yield f"This node knows of commits of cluster {found.cluster_id} up to {moment(last) if last else 'none'} (UTC)."
+    yield "Lost is what was acknowledged, and had not reached this node: nobody can tell how much that is."
+    yield "What was asked for last, and never acknowledged, may take effect."
+    if found.missing:
+        yield f"Lost with all they had: {', '.join(found.missing)}, of which this node has no replica."
+    for story in found.torn[:TOLD]:
+        yield f"Torn: {story}"
+    if len(found.torn) > TOLD:
+        yield f"and {len(found.torn) - TOLD} more that are torn."
+    if found.torn:
+        yield "Nodes are made of it by --torn: look at the tables of these transactions then."
+    yield "No node of the old cluster may run again: its tables' places are the new cluster's."

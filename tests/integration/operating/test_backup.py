@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -14,49 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.faults.points import BACKUP_POINTS
-from tests.support import SCHEMA, commit_until_known, connect, fast_cluster, rows, visible, wait_until
+from tests.integration.operating.another_cluster import TABLES, Load, new_nodes, only_leftovers, restore, txnctl
+from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client
 from txndeploy.backup.files import Backup
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
-from txndeploy.local.network import free_ports
-from txndeploy.local.programs import Programs
-from txndeploy.node import config as configuration
-from txndeploy.node.config import NodeConfig, NodeEntry
 
 pytestmark = pytest.mark.cluster
-TABLES = ("a.one", "b.two", "c.three")
-"""Tables in which each transaction writes the same rows; they are in different groups."""
-
-
-class Load(Programs):
-    """Programs that commit one number after the other, each to all tables at once."""
-
-    def __init__(self, client: Client, count: int = 2) -> None:
-        super().__init__(count)
-        self._client, self._count = client, count
-        self.begun: list[int] = []
-        self.committed: list[int] = []
-        self.errors: list[Exception] = []
-
-    def run(self, number: int) -> None:
-        at = number
-        try:
-            while not self.ended.is_set():
-                self.begun.append(at)
-                txn = self._client.begin()
-                for table in TABLES:
-                    txn.write(rows(at), table)
-                commit_until_known(txn)
-                self.committed.append(at)
-                at += self._count
-        except Exception as error:  # noqa: BLE001 - shown by the test
-            self.errors.append(error)
-
-    def more(self, count: int) -> None:
-        goal = len(self.committed) + count
-        wait_until(lambda: self.errors or len(self.committed) >= goal, f"{count} more commits", 60)
-        assert not self.errors
 
 
 @contextmanager
@@ -66,44 +30,6 @@ def several_groups(directory: Path) -> Iterator[tuple[LocalCluster, Client]]:
         for number, table in enumerate(TABLES):
             client.create_table(table, SCHEMA, placement=f"group-{number}")
         yield cluster, client
-
-
-def new_nodes(directory: Path, old: LocalCluster, names: tuple[str, ...], **changes: object) -> list[Path]:
-    """Configurations of a new cluster's nodes, in the form in which a LocalCluster finds them."""
-    example = next(iter(old.configs.values()))
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(len(names))]
-    nodes = {name: NodeEntry(address=address) for name, address in zip(names, addresses, strict=True)}
-    paths = []
-    for name in names:
-        update = {
-            "node_id": name,
-            "nodes": nodes,
-            "data_dir": directory / name / "data",
-            "cluster_name": "another",
-            "reach": {},
-            **changes,
-        }
-        config = NodeConfig.model_validate(example.model_copy(update=update).model_dump())
-        path = directory / name / "node.toml"
-        path.parent.mkdir(parents=True)
-        path.write_text(configuration.dump(config))
-        paths.append(path)
-    return paths
-
-
-def restore(backup: Path, configs: list[Path]) -> None:
-    cluster_id: list[str] = []
-    for path in configs:
-        done = CliRunner().invoke(app, ["node", "restore", str(backup), "--config", str(path), *cluster_id])
-        assert done.exit_code == 0, done.output
-        if not cluster_id:
-            cluster_id = ["--cluster-id", done.output.split("--cluster-id ")[1].split()[0]]
-
-
-def txnctl(*arguments: str) -> str:
-    done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def test_a_backup_under_load_becomes_a_cluster_of_other_nodes(tmp_path: Path) -> None:
@@ -134,12 +60,6 @@ def test_a_backup_under_load_becomes_a_cluster_of_other_nodes(tmp_path: Path) ->
         assert len(more[0]) >= len(first) + 5
         # What the old cluster wrote after the cut lies in the tables' places, and is nobody's here.
         wait_until(lambda: only_leftovers(new), "the doctor finds nothing else", 60)
-
-
-def only_leftovers(cluster: LocalCluster) -> bool:
-    done = CliRunner().invoke(app, ["doctor", "--cluster", cluster.addresses, "--json"])
-    found = json.loads(done.stdout)
-    return not found["not_seen"] and {each["kind"] for each in found["findings"]} <= {"orphan", "whole write"}
 
 
 KILLED = """

@@ -241,6 +241,23 @@ def leases_of(shard: ParticipantShard, horizon: int = LATE) -> Leases:
     return leases
 
 
+def test_nothing_is_retirable_while_all_is_kept_and_then_it_is() -> None:
+    shard = overwritten_twice()
+    leases, table = leases_of(shard), table_of(shard)
+    assert leases.retirable(table) == 300
+    leases.keep_all()
+    for second in range(20, 20 + int(LEASE)):
+        assert leases.retirable(table) == NO_TIMESTAMP
+        leases.advance(float(second), LATE)
+    leases.keep_all()
+    for second in range(30, 30 + int(LEASE)):
+        leases.advance(float(second), LATE)
+        assert leases.retirable(table) == NO_TIMESTAMP
+    for second in range(40, 45):
+        leases.advance(float(second), LATE)
+    assert leases.retirable(table) == 300
+
+
 def test_what_is_older_than_the_horizon_is_retirable() -> None:
     shard = overwritten_twice()
     retirable = [leases_of(shard, ts).retirable(table_of(shard)) for ts in (199, 200, 299, 5_000)]

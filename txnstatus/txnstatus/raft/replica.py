@@ -131,7 +131,7 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def _SyncObj__doApplyCommand(self, entry: bytes) -> Sequence[object]:  # noqa: N802
         """Called for every committed entry, on every replica. Nothing is unpickled."""
-        if entry[:1] == _REGULAR:
+        if is_commands(entry):
             return self._apply(entry)
         if self.leading and self._SyncObj__raftLastApplied + 1 == self.own_noop_index:
             # From now on it is ready. In this tick all others hear so, also those that are spared.
@@ -370,6 +370,11 @@ def _configuration(settings: RaftSettings) -> SyncObjConf:
         useFork=False,
         dynamicMembershipChange=False,
     )
+
+
+def is_commands(entry: bytes) -> bool:
+    """Whether it is an ordinary one."""
+    return entry[:1] == _REGULAR
 
 
 def commands_of(entry: bytes) -> Sequence[bytes]:
