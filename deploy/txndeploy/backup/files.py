@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from txndeploy.backup import data, renewing
 from txndeploy.backup import manifest as manifests
-from txndeploy.backup import renewing
 from txndeploy.backup.cut import Cut
-from txndeploy.backup.manifest import GroupFile, Manifest
+from txndeploy.backup.data import Copy
+from txndeploy.backup.manifest import DataFiles, GroupFile, Manifest
 from txndeploy.node.machines import group_machine
 from txnstatus.catalog.catalog import CATALOG
 from txnstatus.errors import AlreadyExists, InvalidArgument
@@ -55,16 +56,24 @@ def _check_free(directory: Path) -> None:
         raise AlreadyExists(f"{directory} is there already: give a directory that is not")
 
 
-def put(directory: Path, group: str, data: Iterable[bytes]) -> GroupFile:
+def put(directory: Path, group: str, parts: Iterable[bytes]) -> GroupFile:
     """Writes the file of a group. It is not durable yet."""
     name = manifests.file_of(group)
     digest, size = hashlib.sha256(), 0
     with (directory / name).open("xb") as file:
-        for part in data:
+        for part in parts:
             file.write(part)
             digest.update(part)
             size += len(part)
     return GroupFile(group, name, size, digest.hexdigest())
+
+
+def put_list(directory: Path, copies: Sequence[Copy], elsewhere: int) -> DataFiles:
+    """Writes the list of the tables' files, of which as many more lie elsewhere. It is not durable yet."""
+    listed = b"".join(data.encode(copies))
+    (directory / data.LIST).write_bytes(listed)
+    total = sum(each.bytes for each in copies)
+    return DataFiles(len(copies), total, elsewhere, len(listed), hashlib.sha256(listed).hexdigest())
 
 
 def seal(directory: Path, manifest: Manifest) -> None:
@@ -73,18 +82,21 @@ def seal(directory: Path, manifest: Manifest) -> None:
     (directory / manifests.NAME).write_bytes(manifests.encode(manifest))
 
 
+def _manifest(directory: Path) -> Manifest:
+    try:
+        return manifests.decode((directory / manifests.NAME).read_bytes())
+    except OSError as error:
+        raise InvalidArgument(f"{directory} is no backup: {manifests.NAME} cannot be read: {error.strerror}") from error
+
+
 class Backup:
     """One that is there, and whose files are what was written."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises InvalidArgument, naming what is missing or damaged."""
+    def __init__(self, directory: Path, manifest: Manifest | None = None) -> None:
+        """`manifest`: what it is to say, where it does not yet. Raises InvalidArgument, naming what is missing or
+        damaged; the tables' files are looked at when they are put back."""
         self.directory = directory
-        try:
-            self.manifest = manifests.decode((directory / manifests.NAME).read_bytes())
-        except OSError as error:
-            raise InvalidArgument(
-                f"{directory} is no backup: {manifests.NAME} cannot be read: {error.strerror}"
-            ) from error
+        self.manifest = manifest or _manifest(directory)
         for said in self.manifest.groups:
             try:
                 with (directory / said.file).open("rb") as file:
@@ -101,6 +113,19 @@ class Backup:
     @property
     def groups(self) -> list[str]:
         return [each.group for each in self.manifest.groups]
+
+    def copies(self) -> list[Copy]:
+        """The tables' files that are in it. Raises InvalidArgument where it is without, or the list is damaged."""
+        said = self.manifest.data
+        if said is None:
+            raise InvalidArgument(f"{self.directory} is without the tables' files")
+        try:
+            listed = (self.directory / data.LIST).read_bytes()
+        except OSError as error:
+            raise InvalidArgument(f"{data.LIST} of {self.directory} cannot be read: {error.strerror}") from error
+        if (len(listed), hashlib.sha256(listed).hexdigest()) != (said.bytes, said.sha256):
+            raise InvalidArgument(f"{data.LIST} of {self.directory} is not what was written")
+        return data.decode(listed)
 
     def meta(self, group: str) -> Meta:
         return snapshot.read_meta(DISK, self._path(group), group)

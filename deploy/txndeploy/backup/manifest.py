@@ -33,6 +33,20 @@ class GroupFile:
 
 
 @dataclass(frozen=True, slots=True)
+class DataFiles:
+    """The tables' files that are in the backup, by a list of them."""
+
+    files: int
+    data_bytes: int
+    elsewhere: int
+    """Number of files that lie outside of their tables' places, and are not in it."""
+    bytes: int
+    """Size of the list."""
+    sha256: str
+    """Digest of the list, in hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     cluster_id: str
     """The id of the cluster that it was taken of."""
@@ -41,6 +55,8 @@ class Manifest:
     """The time after the cut, by the clock of whoever took it, since 1970."""
     groups: tuple[GroupFile, ...]
     """All of them, the catalog's among them, by name."""
+    data: DataFiles | None = None
+    """None: it is without the tables' files."""
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -61,7 +77,8 @@ def decode(data: bytes) -> Manifest:
         raise InvalidArgument(f"the backup is of format {document.get('format')!r}; this release reads {FORMAT}")
     try:
         groups = tuple(GroupFile(**each) for each in document["groups"])
-        manifest = Manifest(document["cluster_id"], document["cut_id"], document["taken_micros"], groups)
+        told = DataFiles(**document["data"]) if document.get("data") else None
+        manifest = Manifest(document["cluster_id"], document["cut_id"], document["taken_micros"], groups, told)
     except (KeyError, TypeError) as error:
         raise InvalidArgument(f"{NAME} does not say what a backup says: {error}") from error
     _check(manifest)

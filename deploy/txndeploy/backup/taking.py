@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from txnclient import Client
-from txndeploy.backup import files
+from txndeploy.backup import data, files
 from txndeploy.backup.cut import contradictions
 from txndeploy.backup.files import Backup
 from txndeploy.backup.manifest import Manifest
@@ -20,8 +21,12 @@ SHARE = 3
 """Times that what is overwritten is kept anew while the time of one lasts."""
 
 
-def take(client: Client, directory: Path, tell: Callable[[str], None] = lambda _: None) -> Manifest:
+def take(
+    client: Client, directory: Path, tell: Callable[[str], None] = lambda _: None, *, with_data: bool = False
+) -> Manifest:
     """All that was acknowledged before this call is in it, and of no transaction a part.
+
+    `with_data`: the tables' files are in it, too, read from where this process reaches them.
 
     Raises AlreadyExists where the directory is not free, IllegalState for a cut that contradicts itself, OSError, and
     what calls raise; then nothing is left.
@@ -35,11 +40,16 @@ def take(client: Client, directory: Path, tell: Callable[[str], None] = lambda _
             tell(f"reading {group.group}, {number} of {len(cut.groups)}")
             written.append(files.put(unfinished, group.group, _pieces(client, cut.cut_id, group)))
             failpoint("backup.between_groups")
-        manifest = Manifest(cut.cluster_id, cut.cut_id, taken, tuple(written))
-        files.seal(unfinished, manifest)
         tell("reading it back")
-        for story in contradictions(Backup(unfinished).cut()):
+        manifest = Manifest(cut.cluster_id, cut.cut_id, taken, tuple(written))
+        state = Backup(unfinished, manifest).cut()
+        for story in contradictions(state):
             raise IllegalState(f"the cut contradicts itself, a fault of the service: {story}")
+        if with_data:
+            copies, elsewhere = data.wanted(state)
+            copies = data.copy_out(copies, unfinished, tell)
+            manifest = replace(manifest, data=files.put_list(unfinished, copies, elsewhere))
+        files.seal(unfinished, manifest)
     return manifest
 
 

@@ -20,9 +20,12 @@ commands = typer.Typer(rich_markup_mode=None)
 def backup(
     cluster: ClusterOption,
     directory: Annotated[Path, typer.Argument(help="The backup's directory, which must not be there yet.")],
+    with_data: Annotated[
+        bool, typer.Option("--data", help="With the tables' files: run it where their storage can be reached.")
+    ] = False,
     timeout: TimeoutOption = 60.0,
 ) -> None:
-    """Back up what the cluster knows, as of one moment, while it serves: all but the tables' files.
+    """Back up what the cluster knows, as of one moment, while it serves; with --data, the tables' files as well.
 
     `txnctl node restore` makes the nodes of a new cluster of it.
     """
@@ -31,7 +34,14 @@ def backup(
         status_line("backing up") as tell,
         storage_errors(directory),
     ):
-        manifest = taking.take(client, directory, tell)
+        manifest = taking.take(client, directory, tell, with_data=with_data)
     size = sum(each.bytes for each in manifest.groups)
     had = f"{len(manifest.groups)} groups of cluster {plain(manifest.cluster_id)}, {size:,} bytes"
-    console().print(f"{plain(str(directory))} has {had}.", soft_wrap=True)
+    out = console()
+    out.print(f"{plain(str(directory))} has {had}.", soft_wrap=True)
+    if (data := manifest.data) is not None:
+        out.print(f"With {data.files:,} files of tables, {data.data_bytes:,} bytes.")
+        if data.elsewhere:
+            out.print(
+                f"Without {data.elsewhere:,} files that lie outside of their tables' places: back those up yourself."
+            )

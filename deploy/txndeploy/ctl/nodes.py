@@ -11,7 +11,7 @@ import typer
 
 import txnclient
 from txnclient.read import instants
-from txndeploy.backup import recovering
+from txndeploy.backup import data, recovering
 from txndeploy.backup.files import Backup
 from txndeploy.backup.restoring import restore
 from txndeploy.local.cluster import wait_until
@@ -69,6 +69,9 @@ def node_replace(
 def node_restore(
     backup: Annotated[Path, typer.Argument(help="The backup's directory.")],
     config: ConfigOption,
+    with_data: Annotated[
+        bool, typer.Option("--data", help="Put the tables' files back, too, where they are missing: on one node.")
+    ] = False,
     torn: Annotated[
         bool, typer.Option("--torn", help="Also of a backup that contradicts itself, as `node recover` may make one.")
     ] = False,
@@ -84,11 +87,15 @@ def node_restore(
     settings = configuration.load(config)
     drawn = cluster_id or founding_id(settings.cluster_name, secrets.randbits(128))
     with status_line(f"restoring {settings.node_id}") as tell, storage_errors(settings.data_dir):
-        groups = restore(Backup(backup), settings, drawn, tell, torn=torn)
+        found = Backup(backup)
+        put_back = data.put_back(found.copies(), backup, tell) if with_data else None
+        groups = restore(found, settings, drawn, tell, torn=torn)
     out = console()
     out.print(
         f"{plain(settings.node_id)} has {plain(', '.join(groups) or 'no group')}, in {plain(str(settings.data_dir))}."
     )
+    if put_back is not None:
+        out.print(f"{put_back:,} files of tables were put back.")
     if cluster_id is None:
         out.print(f"For the other nodes: --cluster-id {plain(drawn)}", soft_wrap=True)
 

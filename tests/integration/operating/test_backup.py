@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.faults.points import BACKUP_POINTS
-from tests.integration.operating.another_cluster import TABLES, Load, new_nodes, only_leftovers, restore, txnctl
+from tests.integration.operating.another_cluster import (
+    TABLES,
+    Load,
+    examined,
+    new_nodes,
+    only_leftovers,
+    restore,
+    txnctl,
+)
 from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client
 from txndeploy.backup.files import Backup
@@ -60,6 +69,32 @@ def test_a_backup_under_load_becomes_a_cluster_of_other_nodes(tmp_path: Path) ->
         assert len(more[0]) >= len(first) + 5
         # What the old cluster wrote after the cut lies in the tables' places, and is nobody's here.
         wait_until(lambda: only_leftovers(new), "the doctor finds nothing else", 60)
+
+
+def test_tables_whose_files_are_gone_come_back_with_them(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path / "old", nodes=1) as old, connect(old) as client:
+        client.create_table("a.one", SCHEMA, primary_key=["id"])
+        client.create_table("b.two", SCHEMA, partition_by=["id"])
+        with client.transaction() as txn:
+            txn.write(rows(1, 2), "a.one")
+            txn.write(rows(1, 2), "b.two")
+        before = client.snapshot().timestamp
+        with client.transaction() as txn:
+            txn.upsert("a.one", rows(2, 3))
+            txn.delete_where("b.two", "id = 1")
+        with client.transaction() as txn:
+            txn.write(rows(7), "b.two", "overwrite")
+        said = txnctl("backup", "-c", old.addresses, "--data", str(tmp_path / "backup"))
+        assert "files of tables" in said
+    shutil.rmtree(tmp_path / "old" / "warehouse")
+    (config,) = new_nodes(tmp_path / "new", old, ("n9",))
+    done = CliRunner().invoke(app, ["node", "restore", str(tmp_path / "backup"), "--config", str(config), "--data"])
+    assert done.exit_code == 0, done.output
+    with fast_cluster(tmp_path / "new") as new, connect(new) as client:
+        assert visible(client, "a.one", "b.two") == [[1, 2, 3], [7]]
+        earlier = client.snapshot(before)
+        assert [sorted(earlier.to_arrow(name)["id"].to_pylist()) for name in ("a.one", "b.two")] == [[1, 2], [1, 2]]
+        assert examined(new) == ([], [])
 
 
 KILLED = """

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.harness.cutting import STATE
-from txndeploy.backup import files, manifest, renewing
+from txndeploy.backup import data, files, manifest, renewing
+from txndeploy.backup.data import Copy
 from txndeploy.backup.files import Backup
 from txndeploy.backup.manifest import GroupFile, Manifest
 from txnstatus.catalog.catalog import CATALOG, NodeInfo, to_wire
-from txnstatus.errors import AlreadyExists, InvalidArgument
+from txnstatus.errors import AlreadyExists, DataDamaged, InvalidArgument
 from txnstatus.raft.journal import Entry
 from txnstatus.raft.parts import address
 from txnstatus.raft.snapshot import Meta, framed
@@ -37,6 +38,31 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert backup.meta(CATALOG) == META
     assert renewing.catalog_of(backup.chunks(CATALOG)) == STATE
     assert [path.name for path in tmp_path.iterdir()] == ["backup"]
+
+
+def test_files_of_tables_are_copied_and_put_back(tmp_path: Path) -> None:
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    copies = []
+    for number in range(3):
+        (tables / f"f {number}").write_bytes(b"x" * number)
+        copies.append(Copy((tables / f"f {number}").as_uri(), number, f"data/0/{number}"))
+    with files.new_directory(tmp_path / "backup") as new:
+        copies = data.copy_out(copies, new, lambda _: None)
+        files.put_list(new, copies, 0)
+    assert data.decode((tmp_path / "backup" / data.LIST).read_bytes()) == copies
+    assert data.put_back(copies, tmp_path / "backup", lambda _: None) == 0, "all are there"
+    (tables / "f 2").unlink()
+    assert data.put_back(copies, tmp_path / "backup", lambda _: None) == 1
+    assert (tables / "f 2").read_bytes() == b"xx"
+    (tables / "f 2").unlink()
+    (tmp_path / "backup" / "data" / "0" / "2").write_bytes(b"xy")
+    with pytest.raises(InvalidArgument, match="is not what was copied"):
+        data.put_back(copies, tmp_path / "backup", lambda _: None)
+    with pytest.raises(DataDamaged, match="has 1 bytes where 2"):
+        data.copy_out([Copy((tables / "f 1").as_uri(), 2, "data/0/0")], tmp_path, lambda _: None)
+    with pytest.raises(InvalidArgument, match="no copy of a backup"):
+        data.decode(b'{"uri": "file:///x", "bytes": 1, "file": "../x", "crc32": 1}')
 
 
 def test_every_changed_byte_is_found(tmp_path: Path) -> None:
