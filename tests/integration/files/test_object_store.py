@@ -15,10 +15,12 @@ from tests.support import connect, fast_cluster, rows, wait_until
 from txnclient import Client
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import TxnSection
 from txnstatus.lake import storage
 
 pytestmark = pytest.mark.cluster
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
+TXN = TxnSection(zombie_grace_seconds=1.0)
 REQUESTS = re.compile(r'"(PUT|POST|DELETE|GET|HEAD) (\S+) HTTP')
 
 
@@ -37,7 +39,7 @@ def test_tables_in_a_bucket(tmp_path: Path) -> None:
     log = tmp_path / "store.log"
     with (
         object_store(log) as (_, variables),
-        fast_cluster(tmp_path / "cluster", nodes=1, warehouse=WAREHOUSE, environment=variables) as cluster,
+        fast_cluster(tmp_path / "cluster", nodes=1, warehouse=WAREHOUSE, environment=variables, txn=TXN) as cluster,
         connect(cluster) as client,
     ):
         client.create_table("a.plain", "id bigint, note string")

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +26,12 @@ from tests.integration.operating.another_cluster import (
 )
 from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client
+from txndeploy.backup import taking
+from txndeploy.backup.cut import Cut
 from txndeploy.backup.files import Backup
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.errors import IllegalState, TxnError
 
 pytestmark = pytest.mark.cluster
 
@@ -69,6 +73,40 @@ def test_a_backup_under_load_becomes_a_cluster_of_other_nodes(tmp_path: Path) ->
         assert len(more[0]) >= len(first) + 5
         # What the old cluster wrote after the cut lies in the tables' places, and is nobody's here.
         wait_until(lambda: only_leftovers(new), "the doctor finds nothing else", 60)
+
+
+def test_backups_while_leaders_die_are_whole_or_fail(tmp_path: Path) -> None:
+    with several_groups(tmp_path / "old") as (cluster, client), Load(client) as load:
+        for number in range(3):
+            load.more(3)
+            victim = cluster.leader(f"group-{number}")
+            killer = threading.Timer(0.05, cluster.kill, [victim])
+            killer.start()
+            before = set(load.committed)
+            failed = failure_of(client, tmp_path / f"backup {number}")
+            assert not isinstance(failed, IllegalState), failed
+            if failed is None:
+                assert len(before) <= committed_in(Backup(tmp_path / f"backup {number}").cut())
+            else:
+                assert not (tmp_path / f"backup {number}").exists()
+            killer.join()
+            cluster.start_node(victim)
+            cluster.wait_ready()
+        taking.take(client, tmp_path / "backup at last")
+
+
+def failure_of(client: Client, directory: Path) -> TxnError | None:
+    try:
+        taking.take(client, directory)
+    except TxnError as error:
+        return error
+    return None
+
+
+def committed_in(cut: Cut) -> int:
+    """Transactions that have committed on the first of the tables."""
+    (table,) = (each for shard in cut.shards() for each in shard.tables() if each.name == TABLES[0])
+    return len(table.file_sets)
 
 
 def test_tables_whose_files_are_gone_come_back_with_them(tmp_path: Path) -> None:
