@@ -49,6 +49,8 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "txnctl grant": "tests/integration/operating/test_roles.py",
         "txnctl audit": "tests/integration/operating/test_trail.py",
         "txnctl cert ca": "tests/unit/deploy/test_certificates.py",
+        "txnctl cert revoke user/alice": "tests/integration/operating/test_secure.py",
+        "txn.token(tables": "tests/integration/operating/test_secure.py",
         "[tls]": "tests/test_docs.py",
     },
     "docs/sql.md": {

@@ -13,11 +13,12 @@ from txnclient.calls.connections import Connections
 from txnclient.calls.requests import checked_seconds
 from txnclient.client.client import Client
 from txnclient.session import Conversation, Session
+from txnclient.token import Token
 from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS, checked_timeout
 from txnstatus.errors import InvalidArgument
 from txnstatus.security import tls
-from txnstatus.security.tls import Tls
+from txnstatus.security.showing import ShownTicket, Shows
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,14 +34,16 @@ def connect(
     owner: str | None = None,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     lock_timeout: float = DEFAULT_LOCK_SECONDS,
-    credentials: str | Path | None = None,
+    credentials: str | Path | bytes | None = None,
 ) -> Client:
     """A client of the cluster whose nodes, any of them, are at `addresses` (`host:port`, comma-separated).
 
     No call is made yet. `credentials` is a directory with `ca.pem`, `certificate.pem` and `key.pem`, by default that of
-    the variable TXN_CREDENTIALS; files that change are read again. Without either, connections go without TLS. `owner`
-    names whose transactions these are: with TLS whoever the certificate names, and nobody else; without, by default the
-    user, in a Spark executor the driver's. `timeout`, in seconds, is the deadline of each call, retries included.
+    the variable TXN_CREDENTIALS; files that change are read again. Or it is a `Transaction.token()`, for a process that
+    has nothing else and is to do what the token allows. Without either, connections go without TLS. `owner` names
+    whose transactions these are: with TLS whoever the certificate or the token names, and nobody else; without, by
+    default the user, in a Spark executor the driver's. `timeout`, in seconds, is the deadline of each call, retries
+    included.
     `lock_timeout`, in seconds, is how long writes wait for the locks that a table's conflict strategy has them take,
     and `lock` for its own, unless they say.
 
@@ -52,21 +55,26 @@ def connect(
 
 def connect_over(channel: ManagerChannel, owner: str | None, timeout: float, lock_timeout: float) -> Client:
     """As `connect`, by a channel that is there."""
-    whose = _owner(channel.connections.tls, owner)
+    shown = channel.connections.tls
+    whose = _owner(shown, owner)
+    if isinstance(shown, ShownTicket):
+        channel.adopt(shown.cluster_id)
     return Client(Session(channel, whose, checked_seconds(timeout), checked_timeout(lock_timeout), DuckEngine()))
 
 
-def tls_of(credentials: str | Path | None) -> Tls | None:
+def tls_of(credentials: str | Path | bytes | None) -> Shows | None:
     """None: connections go without. Raises InvalidArgument."""
+    if isinstance(credentials, bytes):
+        return Token.from_bytes(credentials).shown()
     return tls.from_environment() if credentials is None else tls.within(credentials)
 
 
-def _owner(shown: Tls | None, said: str | None) -> str:
+def _owner(shown: Shows | None, said: str | None) -> str:
     """The owner of what is begun. Raises InvalidArgument where that is somebody else than who is shown."""
     if shown is None:
         return said or default_owner()
     if said and said != shown.own.owner:
-        raise InvalidArgument(f"owner {said!r} with the certificate of {shown.own}: leave owner out")
+        raise InvalidArgument(f"owner {said!r} with the credentials of {shown.own}: leave owner out")
     return shown.own.owner
 
 

@@ -76,6 +76,8 @@ class Handle:
         """Writes that the begin has opened and nobody has used, by table: ids, with what opening them answers."""
         self.last_writes: list[AddFilesRequest] = []
         """What the commit is to add."""
+        self.tickets: dict[bytes, bytes] = {}
+        """Tickets that were issued, by the requests for them."""
         self._snapshot: Snapshot | None = None
         self._heartbeat = session.heartbeats.add(self, heard_at) if heartbeat else None
 

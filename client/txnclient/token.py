@@ -1,19 +1,20 @@
 """The serialised form of a handle: what one process gives to another that is to write in the same transaction.
 
-Layout: magic `TXN1`, CRC-32 of the rest (little-endian), then a TxnToken message. Whoever has a token knows which
-transaction to write in; it grants no rights.
+Layout: magic `TXN1`, CRC-32 of the rest (little-endian), then a TxnToken message. In it is a ticket that the cluster
+has signed: whoever has no other credentials shows that, and may do what it allows; see docs/security.md.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.security.showing import ShownTicket
 from txnstatus.types import TxnId
 
 _MAGIC = b"TXN1"
@@ -27,6 +28,17 @@ class Token:
     keepalive_millis: int
     enable_keepalive: bool
     cluster_id: str
+    ticket: bytes = field(default=b"", repr=False)
+    """A SignedTicket; empty: there is none."""
+    authority: bytes = field(default=b"", repr=False)
+    """PEM: whose signature counts of the nodes to which it is shown; empty: they have no TLS."""
+
+    def shown(self) -> ShownTicket | None:
+        """The ticket, for whoever shows nothing else; None: nothing is wanted, where no connection has TLS.
+
+        Raises InvalidArgument for what is no ticket.
+        """
+        return ShownTicket(self.ticket, self.authority) if self.ticket else None
 
     def to_bytes(self) -> bytes:
         payload = pb.TxnToken(
@@ -34,6 +46,8 @@ class Token:
             keepalive_millis=self.keepalive_millis,
             enable_keepalive=self.enable_keepalive,
             cluster_id=self.cluster_id,
+            ticket=self.ticket,
+            authority=self.authority,
         ).SerializeToString()
         return _HEADER.pack(_MAGIC, zlib.crc32(payload)) + payload
 
@@ -57,4 +71,11 @@ class Token:
             wire = pb.TxnToken.FromString(payload)
         except DecodeError:
             raise InvalidArgument(f"these {len(data)} bytes are no transaction token", hint=_HINT) from None
-        return cls(TxnId(wire.txn_id), wire.keepalive_millis, wire.enable_keepalive, wire.cluster_id)
+        return cls(
+            TxnId(wire.txn_id),
+            wire.keepalive_millis,
+            wire.enable_keepalive,
+            wire.cluster_id,
+            wire.ticket,
+            wire.authority,
+        )

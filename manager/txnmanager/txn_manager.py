@@ -175,32 +175,37 @@ class ClusterView:
         self._tables = Tables(client, ranges, keepers)
 
     async def get_cluster(self, _request: admin_pb.GetClusterRequest) -> admin_pb.GetClusterResponse:
-        return admin_pb.GetClusterResponse(catalog=to_wire(self._cluster.state))
+        state = self._cluster.state
+        return admin_pb.GetClusterResponse(catalog=to_wire(state.public()), ticket_key=state.ticket_key)
 
     async def set_option(self, request: admin_pb.SetOptionRequest) -> admin_pb.SetOptionResponse:
         """Answers with the options as they are then, on every node within moments."""
         state = await self._catalog.change(catalog.SetOption(request.name, request.value))
-        return admin_pb.SetOptionResponse(catalog=to_wire(state))
+        return admin_pb.SetOptionResponse(catalog=to_wire(state.public()))
+
+    async def distrust(self, request: admin_pb.DistrustRequest) -> admin_pb.DistrustResponse:
+        state = await self._catalog.change(catalog.Distrust(request.what, request.restores))
+        return admin_pb.DistrustResponse(catalog=to_wire(state.public()))
 
     async def replace_node(self, request: admin_pb.ReplaceNodeRequest) -> admin_pb.ReplaceNodeResponse:
         command = catalog.ReplaceNode(request.old_node, request.new_node, request.address)
         state = await self._catalog.change(command)
-        return admin_pb.ReplaceNodeResponse(catalog=to_wire(state))
+        return admin_pb.ReplaceNodeResponse(catalog=to_wire(state.public()))
 
     async def add_group(self, request: admin_pb.AddGroupRequest) -> admin_pb.AddGroupResponse:
         """Answers once transactions begin in ranges of the group, where ranges are in groups of shards."""
         state = await self._catalog.change(catalog.AddGroup(request.name))
         if request.name in state.without_ranges:
             await self._ranges.move_on()
-        return admin_pb.AddGroupResponse(catalog=to_wire(self._cluster.state))
+        return admin_pb.AddGroupResponse(catalog=to_wire(self._cluster.state.public()))
 
     async def place_database(self, request: admin_pb.PlaceDatabaseRequest) -> admin_pb.PlaceDatabaseResponse:
         state = await self._catalog.change(catalog.PlaceDatabase(request.database, request.group))
-        return admin_pb.PlaceDatabaseResponse(catalog=to_wire(state))
+        return admin_pb.PlaceDatabaseResponse(catalog=to_wire(state.public()))
 
     async def remove_foreign(self, request: admin_pb.RemoveForeignRequest) -> admin_pb.RemoveForeignResponse:
         state = await self._catalog.change(catalog.RemoveForeign(request.name))
-        return admin_pb.RemoveForeignResponse(catalog=to_wire(state))
+        return admin_pb.RemoveForeignResponse(catalog=to_wire(state.public()))
 
     async def list_transactions(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         """Raises NotFound for a participant that there is not, and that no transaction has that would be listed."""

@@ -31,6 +31,7 @@ from txnstatus.limits import (
     MAX_PLAIN_REQUEST_BYTES,
     MAX_SAVEPOINT_TABLES,
     MAX_STATES,
+    MAX_TICKET_TABLES,
     MAX_TXN_SAVEPOINTS,
     MAX_VOID,
 )
@@ -208,6 +209,7 @@ REPEATED: Mapping[str, tuple[int, Make]] = {
     "CreateTableRequest.properties": (len(KNOWN), _properties),
     "AlterTableRequest.properties": (len(KNOWN), _properties),
     "AlterTableRequest.columns": (MAX_COLUMNS, _changes),
+    "TicketScope.tables": (MAX_TICKET_TABLES, lambda _world, _request, count: [f"bad.t{n}" for n in range(count)]),
     "TableSchema.columns": (MAX_COLUMNS, _columns),
     "TableSchema.partition_by": (1, lambda _world, _request, _count: ["month"]),
     "TableSchema.retired": (MAX_RETIRED, lambda _world, _request, count: [f"gone{number}" for number in range(count)]),

@@ -13,6 +13,8 @@ LEFT_OUT = {
     "txnstatus.Catalog/ChangeCatalog": "takes a cluster apart: test_catalog_changes.py has one for each change",
     "txnstatus.Admin/RemoveForeign": "is a change of the catalog, too",
     "txnstatus.CutHolder/HoldGroup": "holds all others up: tests/unit/deploy/test_cuts.py",
+    "txnstatus.Admin/TurnTicketKey": "is one, too",
+    "txnstatus.Admin/Distrust": "is one, too",
 }
 """Methods that are left out, and why."""
 MOVE = "txnstatus.Admin/MoveReplica"
@@ -38,7 +40,7 @@ ALSO_LEADERS = {
     "txnstatus.Compactions": "shard",
     "txnstatus.TxnSavepoints": "shard",
 }
-MANAGERS_ONLY = {"BeginTransaction", "Enlist", "GetSnapshot"}
+MANAGERS_ONLY = {"BeginTransaction", "Enlist", "GetSnapshot", "IssueTicket"}
 
 
 def ways() -> Iterator[tuple[str, str]]:

@@ -74,6 +74,13 @@ def methods() -> Iterator[MethodDescriptor]:
                 yield from (method for method in service.methods if not method.client_streaming)
 
 
+TICKETS: dict[str, Callable[[], Any]] = {
+    "txnstatus.TicketScope.tables": lambda: ["bad.input"],
+    "txnstatus.IssueTicketRequest.seconds": lambda: 60,
+}
+"""What makes the fields of requests for tickets."""
+
+
 @dataclass(frozen=True)
 class Answer:
     response: bytes | None
@@ -302,7 +309,7 @@ class _Values:
             "txnstatus.ReleaseSavepointRequest.name": lambda: "a savepoint",
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
-            **(self.savepoints() | self.cuts() | GRANTS | Compacting(world).makers()),
+            **(self.savepoints() | self.cuts() | GRANTS | TICKETS | Compacting(world).makers()),
         }
 
     def of(self, field: FieldDescriptor) -> Any:

@@ -228,6 +228,8 @@ class Load:
 
     def _option(self, client: Recorder, _dice: random.Random) -> None:
         client.set_option("max_lifetime_ms", 0)
+        client.turn_ticket_key()
+        client.revoke_and_restore("user/spare")
 
     def _foreign(self, client: Recorder, _dice: random.Random) -> None:
         client.register_and_remove_foreign("spare")
@@ -452,6 +454,19 @@ class Recorder:
         """Raises Unavailable."""
         request = admin_pb2.SetOptionRequest(name=name, value=value)
         self.client.call("txnstatus.Admin/SetOption", request, admin_pb2.SetOptionResponse)
+
+    def turn_ticket_key(self) -> None:
+        """Raises Unavailable."""
+        method, request = "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest()
+        known = self.client.call(method, request, admin_pb2.GetClusterResponse)
+        turn = admin_pb2.TurnTicketKeyRequest(after=known.ticket_key)
+        self.client.call("txnstatus.Admin/TurnTicketKey", turn, admin_pb2.TurnTicketKeyResponse)
+
+    def revoke_and_restore(self, what: str) -> None:
+        """Raises Unavailable."""
+        for restores in (False, True):
+            request = admin_pb2.DistrustRequest(what=what, restores=restores)
+            self.client.call("txnstatus.Admin/Distrust", request, admin_pb2.DistrustResponse)
 
     def register_and_remove_foreign(self, name: str) -> None:
         """As its host does when it starts, and an operator when it is gone for good. Raises Unavailable."""

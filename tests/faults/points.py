@@ -49,6 +49,8 @@ CATALOG_COMMANDS = (
     "Grant",
     "Revoke",
     "ForgetGrants",
+    "TurnTicketKey",
+    "Distrust",
     "DropRange",
     "SetOption",
     "ReplaceNode",

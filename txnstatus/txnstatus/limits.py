@@ -20,6 +20,13 @@ MAX_PLAIN_REQUEST_BYTES = 1 << 20
 MAX_BEGIN_COUNT = 1_000
 MAX_FIRST_WRITES = 100
 """First writes that a begin carries."""
+TICKET_KEY_BYTES = 32
+KEPT_TICKET_KEYS = 2
+"""Keys that count: the newest, and the one before, by which tickets may be signed that still hold."""
+MAX_TICKET_TABLES = 50
+"""Tables that a ticket names."""
+MAX_TICKET_BYTES = 12 << 10
+"""Bytes of a ticket: whoever shows it does so at each connection."""
 MAX_LAST_WRITES = 100
 """Last writes that a commit carries."""
 MAX_LAST_WRITE_BYTES = 256 << 10

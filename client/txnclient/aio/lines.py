@@ -13,14 +13,14 @@ from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.line import Line
-from txnstatus.security.tls import Tls
+from txnstatus.security.showing import Shows
 
 
 class Lines(Connections):
     """What runs in `stepping.run` goes by the lines of its loop; other threads, such as that of heartbeats, go by
     connections of their own."""
 
-    def __init__(self, tls: Tls | None = None) -> None:
+    def __init__(self, tls: Shows | None = None) -> None:
         super().__init__(tls)
         self._lines: dict[str, _Line] = {}
 
@@ -54,7 +54,7 @@ class _Line(Line[_Pending]):
     """One life of a connection."""
 
     def __init__(
-        self, address: str, cluster_id: Callable[[], str], meet: Callable[[str], None], tls: Tls | None
+        self, address: str, cluster_id: Callable[[], str], meet: Callable[[str], None], tls: Shows | None
     ) -> None:
         """`meet` hears of which cluster the other side is; may refuse it."""
         super().__init__(address, Purpose.CALLS, cluster_id, tls)

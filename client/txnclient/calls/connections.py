@@ -26,7 +26,8 @@ from txnstatus.rpc.connection import (
 )
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.security.principals import of_certificate
-from txnstatus.security.tls import Tls, check_process, explain
+from txnstatus.security.showing import Shows
+from txnstatus.security.tls import check_process, explain
 
 READ_BYTES = 1 << 14
 """Bytes that are taken at once, if they are there."""
@@ -43,8 +44,8 @@ def check_length(method: str, request: bytes) -> None:
 class Connections:
     """Safe to use from many threads. A forked child begins with none."""
 
-    def __init__(self, tls: Tls | None = None, expected: str = "") -> None:
-        """`tls` None: for nodes that take none. `expected`: as for `check_process`."""
+    def __init__(self, tls: Shows | None = None, expected: str = "") -> None:
+        """`tls`: what is shown; None: for nodes that take no TLS. `expected`: as for `check_process`."""
         self.tls, self._expected = tls, expected
         self.cluster_id = ""
         """The id of the cluster that is meant: the first that a node has told, or that `adopt` was given."""
@@ -146,7 +147,7 @@ class Connections:
 
 
 class _Connection:
-    def __init__(self, address: str, deadline: float, tls: Tls | None, expected: str) -> None:
+    def __init__(self, address: str, deadline: float, tls: Shows | None, expected: str) -> None:
         """Raises NoAnswer, Unauthenticated."""
         self.address = address
         try:
@@ -155,13 +156,14 @@ class _Connection:
             raise NoAnswer(f"{address} cannot be reached: {error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         notice_death(self._socket)
-        if tls is not None:
+        if tls is not None and tls.is_secure:
             self._secure(tls, deadline, expected)
         self._opening = Purpose.CALLS.opening
+        self._credential = tls.credential() if tls is not None else None
         self._came = bytearray()
         """What has come and was not read yet: nearly always a whole answer comes at once."""
 
-    def _secure(self, tls: Tls, deadline: float, expected: str) -> None:
+    def _secure(self, tls: Shows, deadline: float, expected: str) -> None:
         contexts, plain = tls.contexts(), self._socket
         try:
             self._wait_until(deadline)
@@ -192,9 +194,11 @@ class _Connection:
     def ask(self, frame: bytes, deadline: float, cluster_id: str, meet: Callable[[str], None]) -> pb.Reply:
         """`cluster_id`: the cluster that is meant; `meet` hears which one the other side is of. Raises OSError."""
         self._wait_until(deadline)
-        if self._opening and cluster_id:
-            hello = pb.Frame(hello=pb.Frame.Hello(cluster_id=cluster_id)).SerializeToString()
-            if len(frame) < MAX_SHARED_FRAME_BYTES // 2:
+        if self._opening and (cluster_id or self._credential is not None):
+            hello = pb.Frame(
+                hello=pb.Frame.Hello(cluster_id=cluster_id, credential=self._credential)
+            ).SerializeToString()
+            if self._credential is None and len(frame) < MAX_SHARED_FRAME_BYTES // 2:
                 frame = hello + frame  # one message: for want of room only what is in the first frame is answered
             else:
                 self._opening += LENGTH.pack(len(hello)) + hello

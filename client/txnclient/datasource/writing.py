@@ -1,18 +1,21 @@
-"""Writing: `df.write.format("txn")`, whose tasks stage files in a transaction that is committed when all have."""
+"""Writing: `df.write.format("txn")`, whose tasks stage files in a transaction that is committed when all have.
+
+Tasks show a token of the transaction, which lets them stage files for the one table. Who commits has credentials.
+"""
 
 from __future__ import annotations
 
 import itertools
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from txnclient.client.client import Client
-from txnclient.datasource.clients import connected
+from txnclient.datasource.clients import connected, joined_to
 from txnclient.datasource.options import Options
 from txnclient.formats.schemas import to_columns
 from txnclient.transaction.beginning import begin
@@ -41,7 +44,7 @@ class Writer(DataSourceArrowWriter):
     """One write to a table, which is a transaction. It goes to tasks, and from there to the process that commits."""
 
     asked: Options
-    token: bytes
+    token: bytes = field(repr=False)
     overwrites: bool
 
     @classmethod
@@ -50,7 +53,7 @@ class Writer(DataSourceArrowWriter):
         if asked.merge_schema:
             grow(client.session, asked.table, to_columns(schema))
         (txn,), _ = begin(client.session, 1, asked.label, KEEPALIVE_MILLIS, uuid.uuid4().hex, near=asked.table)
-        return cls(asked, txn.token(), overwrites)
+        return cls(asked, txn.token(tables=[asked.table], appends_only=True, may_commit=False), overwrites)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         import pyarrow as pa
@@ -59,7 +62,8 @@ class Writer(DataSourceArrowWriter):
         if first is None:
             return Staged(None)
         rows = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], iterator))
-        return Staged(self._joined(heartbeat=True).stage(rows, self.asked.table))
+        txn = joined_to(self.asked.cluster, self.token).join(self.token, heartbeat=True)
+        return Staged(txn.stage(rows, self.asked.table))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         txn = self._joined(heartbeat=True)

@@ -17,11 +17,11 @@ from txnclient.showing import facts
 from txnclient.snapshot import Snapshot
 from txnclient.staying import Staying
 from txnclient.termination import terminations
-from txnclient.token import Token
 from txnclient.transaction.ending import DEFAULT_COMMIT_SECONDS, Ending
 from txnclient.transaction.going_back import GoingBack
 from txnclient.transaction.in_spark import InSpark
 from txnclient.transaction.marking import Marking
+from txnclient.transaction.serialised import Serialised
 from txnclient.write import growing, locks
 from txnclient.write.changing import Changes
 from txnclient.write.files import FileWrites
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Transaction(InSpark, GoingBack, Marking, Staying):
+class Transaction(InSpark, GoingBack, Marking, Serialised, Staying):
     """A transaction over any number of tables. Use from one thread at a time.
 
     While a handle that began a transaction exists, a background thread keeps it alive; when every such handle is gone
@@ -390,11 +390,3 @@ class Transaction(InSpark, GoingBack, Marking, Staying):
     @property
     def keepalive_seconds(self) -> float:
         return self.handle.keepalive_seconds
-
-    def token(self, *, enable_keepalive: bool = False) -> bytes:
-        """The serialised handle, for `Client.join` in another process. The same bytes every time, whatever happened.
-
-        By default the joined handle does not beat: whoever began the transaction goes on keeping it alive.
-        """
-        millis, cluster_id = self.handle.keepalive_millis, self.handle.session.cluster_id
-        return Token(self.id, millis, enable_keepalive, cluster_id).to_bytes()

@@ -1,4 +1,4 @@
-"""The commands of `txnctl` that make certificates, for tests and small clusters."""
+"""The commands of `txnctl` that make certificates, for tests and small clusters, and that revoke those of whomever."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from cryptography.x509 import load_pem_x509_certificate
 
+import txnclient
+from txndeploy.errors import ConfigError
 from txndeploy.local.authority import DAYS, Authority
-from txndeploy.terminal.commands import tells_errors
+from txndeploy.terminal.commands import ClusterOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import console, plain
+from txnstatus.proto import admin_pb2
+from txnstatus.revocation import of_serial
 from txnstatus.security.principals import Kind
 
 commands = typer.Typer(rich_markup_mode=None)
-cert_app = typer.Typer(help="Certificates: an authority, and those that it issues.", no_args_is_help=True)
+cert_app = typer.Typer(
+    help="Certificates: an authority, those that it issues, and what counts no more.", no_args_is_help=True
+)
 commands.add_typer(cert_app, name="cert")
 
 AuthorityOption = Annotated[Path, typer.Option("--ca", help="The authority's directory.")]
@@ -71,6 +78,45 @@ def cert_user(
 ) -> None:
     """Issue the certificate of a person or a program."""
     _issue(Kind.USER, name, ca, out, (), days)
+
+
+@cert_app.command("revoke")
+@tells_errors
+def cert_revoke(
+    cluster: ClusterOption,
+    what: Annotated[str, typer.Argument(help="user/NAME, host/NAME, node/NAME, or a certificate's file.")],
+    restore: Annotated[bool, typer.Option("--restore", help="It counts again.")] = False,
+    timeout: TimeoutOption = 10.0,
+) -> None:
+    """Have a name, or one certificate, count no more. Connections that it has end."""
+    named = _certificate(Path(what)) if Path(what).is_file() else what
+    _tell_revoked(cluster, named, timeout, restores=restore)
+    counts = "counts again" if restore else "counts no more"
+    console().print(f"{plain(named)} {counts}.", soft_wrap=True)
+
+
+@cert_app.command("revoked")
+@tells_errors
+def cert_revoked(cluster: ClusterOption, timeout: TimeoutOption = 10.0) -> None:
+    """List what counts no more."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    for what in answer.catalog.revoked:
+        console().print(plain(what), soft_wrap=True)
+
+
+def _tell_revoked(cluster: str, what: str, timeout: float, *, restores: bool) -> None:
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        request = admin_pb2.DistrustRequest(what=what, restores=restores)
+        client.call("txnstatus.Admin/Distrust", request, admin_pb2.DistrustResponse)
+
+
+def _certificate(file: Path) -> str:
+    """The first certificate of a PEM file, as it is revoked. Raises ConfigError."""
+    try:
+        return of_serial(load_pem_x509_certificate(file.read_bytes()).serial_number)
+    except ValueError as error:
+        raise ConfigError(f"{file} has no certificate: {error}") from error
 
 
 def _issue(kind: Kind, name: str, ca: Path, out: Path, hosts: list[str] | tuple[()], days: float) -> None:

@@ -37,6 +37,7 @@ MODULES: Mapping[str, str] = {
     "top": "ctl.looking",
     "health": "ctl.looking",
     "debug": "ctl.looking",
+    "token": "ctl.tokens",
     "up": "ctl.running",
     "demo": "ctl.running",
     "status": "ctl.options",

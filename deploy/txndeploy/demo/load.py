@@ -221,13 +221,13 @@ def _write_by_executors(
     spark: SparkSession, cluster: LocalCluster, txn: Transaction, path: Path, source: Source
 ) -> None:
     """One task a weather station: each joins by token and writes its rows; the driver adds what came back."""
-    token, addresses, credentials = txn.token(), cluster.addresses, cluster.credentials
+    token, addresses = txn.token(tables=[source.table], appends_only=True, may_commit=False), cluster.addresses
 
     def write(station: str) -> StagedFiles:
         import pyarrow.compute as pc
 
         rows = flights.read_csv(path, source.columns)
-        with txnclient.connect(addresses, credentials=credentials) as client:
+        with txnclient.connect(addresses, credentials=token) as client:
             return client.join(token).stage(rows.filter(pc.field("origin") == station), source.table)
 
     stations = flights.WEATHER_STATIONS

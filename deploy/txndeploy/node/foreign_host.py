@@ -96,7 +96,7 @@ class ForeignProcess:
         is_new = self._name not in (await self._insist(catalog.refresh)).foreign
         await self._insist(lambda: self._in_thread(functools.partial(participant.check, is_new=is_new)))
         identity = await self._insist(lambda: self._in_thread(participant.identity))
-        await self._serve(host, state.cluster_id)
+        await self._serve(host, cluster)
         place = RegisterForeign(self._name, self._advertise, identity)
         await self._insist(lambda: catalog.change(place))
         await self._insist(lambda: self._in_thread(participant.set_up))
@@ -111,10 +111,12 @@ class ForeignProcess:
         await self._closing.aclose()
         self._environment.blocking.shutdown()
 
-    async def _serve(self, host: ForeignHost, cluster_id: str) -> None:
-        registry = Registry(self._name, lambda: cluster_id, only_processes=True)
+    async def _serve(self, host: ForeignHost, cluster: ClusterMap) -> None:
+        registry = Registry(self._name, lambda: cluster.cluster_id, only_processes=True)
         registry.add(participant_pb2.DESCRIPTOR.services_by_name["Participant"], host)
-        listener = Listener(registry, bounds=Bounds.within(raise_limit() - OWN_DESCRIPTORS), tls=self._tls)
+        bounds = Bounds.within(raise_limit() - OWN_DESCRIPTORS)
+        listener = Listener(registry, bounds=bounds, tls=self._tls, revoked=lambda: cluster.state.revoked)
+        cluster.subscribe(lambda _state: listener.end_revoked())
         try:
             await listener.bind(self._listen)
         except OSError as error:

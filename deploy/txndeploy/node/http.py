@@ -7,7 +7,7 @@ configuration says so. Probes are for all: what restarts a node has no certifica
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
 
 from aiohttp import web
@@ -17,8 +17,9 @@ from prometheus_client.exposition import choose_encoder
 from txndeploy.console.routes import Console
 from txndeploy.node.metrics import Families
 from txnstatus.errors import Unauthenticated
+from txnstatus.revocation import is_revoked
 from txnstatus.rpc.connection import split_address
-from txnstatus.security.principals import Principal, of_certificate
+from txnstatus.security.principals import Principal, of_certificate, serial_of
 from txnstatus.security.tls import Tls, check_cluster_of, latest
 
 STOP_SECONDS = 1.0
@@ -36,9 +37,12 @@ class HttpServer:
         *,
         is_open: bool = False,
         console: Console | None = None,
+        revoked: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         """`families`: what there is to say, asked on the loop. `not_ready`: why the node does not serve, or nothing.
-        `tls` None: it is HTTP without. `is_open`: metrics are for those without a certificate, too."""
+        `tls` None: it is HTTP without. `is_open`: metrics are for those without a certificate, too.
+        `revoked`: as of a Listener."""
+        self._revoked = revoked
         self._tls, self._is_open = tls, is_open or tls is None
         self._families, self._not_ready, self._blocking = families, not_ready, blocking
         self._of_process = ProcessCollector(registry=None), PlatformCollector(registry=None)
@@ -76,15 +80,18 @@ class HttpServer:
     def _caller(self, request: web.Request) -> Principal | None:
         """The principal of the certificate that was shown; None: there is no TLS.
 
-        Raises 403 for whoever shows none of the cluster.
+        Raises 403 for whoever shows none of the cluster, or one that counts no more.
         """
         if self._tls is None:
             return None
+        shown = request.get_extra_info("peercert")
         try:
-            found = of_certificate(request.get_extra_info("peercert"))
+            found = of_certificate(shown)
             check_cluster_of(found, self._tls.own)
         except Unauthenticated:
-            raise web.HTTPForbidden(text="for those who show a certificate of the cluster\n") from None
+            found = None
+        if found is None or is_revoked(found.kind, found.name, serial_of(shown), self._revoked()):
+            raise web.HTTPForbidden(text="for those who show a certificate of the cluster\n")
         return found
 
     async def _live(self, _request: web.Request) -> web.Response:

@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ from txnstatus.rpc.connection import Purpose, is_loopback
 from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.recording import Recording
+from txnstatus.security.bearers import Bearers
 from txnstatus.security.principals import Kind, Principal
 from txnstatus.security.tls import Tls
 from txnstatus.security.trail_files import TrailFiles
@@ -106,7 +107,11 @@ class Node:
         self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
         self._trail = _trail(config, environment) if self._tls is not None else None
         self._roles.registry.recording = Recording(self._trail)
-        self._listener = Listener(self._roles.registry, {Purpose.RAFT: self._transport.accept}, bounds, self._tls)
+        bearers = Bearers(lambda: cluster.cluster_id, lambda: cluster.state.ticket_keys, environment.wall_micros)
+        accept = {Purpose.RAFT: self._transport.accept}
+        self._revoked: Callable[[], Collection[str]] = lambda: cluster.state.revoked
+        self._listener = Listener(self._roles.registry, accept, bounds, self._tls, bearers, self._revoked)
+        cluster.subscribe(lambda _state: self._listener.end_revoked())
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down, or forgotten")
         self._grpc: GrpcServer | None = None
@@ -122,7 +127,7 @@ class Node:
         if self.config.grpc_address is not None:
             from txnstatus.rpc.grpc_server import GrpcServer  # whoever does not want it does without its threads
 
-            self._grpc = GrpcServer(self._roles.registry, self._tls)
+            self._grpc = GrpcServer(self._roles.registry, self._tls, self._revoked)
             with _binding(self.config.grpc_address):
                 self._grpc.bind(self.config.grpc_address)
         if self.config.http_address is not None:
@@ -148,7 +153,9 @@ class Node:
         ready, blocking = partial(not_ready, self._roles), self._environment.blocking
         console = Console(address, self._roles.registry, self._environment.measures, self._tls)
         is_open = self.config.http_open
-        self._http = HttpServer(measured, ready, blocking, self._tls, is_open=is_open, console=console)
+        self._http = HttpServer(
+            measured, ready, blocking, self._tls, is_open=is_open, console=console, revoked=self._revoked
+        )
         with _binding(address):
             await self._http.start(address)
 
@@ -247,6 +254,7 @@ def _own_directory(config: NodeConfig) -> int:
     directory = config.data_dir
     try:
         make_directory(directory)
+        directory.chmod(0o700)  # journals and snapshots have the keys of tickets
         lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise StartError(f"data_dir {directory} cannot be used: {error.strerror}") from error
@@ -297,7 +305,7 @@ def _saved_catalog(config: NodeConfig) -> CatalogState | None:
 def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
     """An older one stays where there is no room for it: whoever starts from that hears of the rest from the others."""
     try:
-        write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString())
+        write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString(), 0o600)
     except OSError as error:
         if not is_full(error) and error.errno not in NO_MORE:
             raise

@@ -17,6 +17,7 @@ from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
 from txndeploy.node.machines import group_machine
 from txndeploy.node.replicas import ReplicaAdmin, Transport, status_of
+from txnmanager import tickets
 from txnmanager.backups import Backups
 from txnmanager.compactions import Compactions
 from txnmanager.granting import Granting
@@ -216,6 +217,7 @@ class Roles:
             self._add("Savepoints", Savepoints(client, keepers))
             self._add("TxnSavepoints", TxnSavepoints(client))
             self._add("Backups", Backups(client))
+            tickets.serve(self.registry, client, ranges, self._environment.wall_micros)
             route(self.registry, Ways(client, ranges, keepers))
 
     def _add(self, service: str, implementation: object, group: str = "") -> None:

@@ -28,7 +28,10 @@ from txnstatus.catalog.options import Options
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.replicated import Rejected
+from txnstatus.revocation import MAX_REVOKED
 from txnstatus.types import Timestamp, TxnId
+
+KEY = b"0123456789abcdef" * 2
 
 
 def asked(**command: object) -> cmd.Command:
@@ -410,6 +413,73 @@ def test_what_another_cluster_says_is_not_taken_for_news() -> None:
     assert cluster.state is mine
 
 
+# ---- keys of tickets
+
+
+def test_a_key_of_tickets_follows_another_once_and_the_last_two_count() -> None:
+    catalog = new_catalog()
+    assert catalog.state.ticket_key == 0
+    assert ok(catalog, turn_ticket_key={"after": 0, "key": KEY}).ticket_keys == {1: KEY}
+    ok(catalog, changes=False, turn_ticket_key={"after": 0, "key": bytes(32)})
+    for number in (1, 2):
+        state = ok(catalog, turn_ticket_key={"after": number, "key": bytes([number]) * 32})
+        assert (state.ticket_key, len(state.ticket_keys)) == (number + 1, 2)
+    assert catalog.state.ticket_keys == {2: b"\1" * 32, 3: b"\2" * 32}
+    assert type(refused(catalog, turn_ticket_key={"after": 7, "key": KEY})) is IllegalState
+    assert type(refused(catalog, turn_ticket_key={"after": 3, "key": b"short"})) is InvalidArgument
+
+
+def test_what_everybody_may_see_has_no_key_and_is_completed_by_who_may_see_it() -> None:
+    catalog = new_catalog()
+    known = ok(catalog, turn_ticket_key={"after": 0, "key": KEY})
+    newer = ok(catalog, turn_ticket_key={"after": 1, "key": bytes(32)})
+    assert KEY not in to_wire(newer.public()).SerializeToString()
+    assert "ticket_keys" not in repr(newer)
+    assert "key" not in repr(asked(turn_ticket_key={"after": 0, "key": KEY})).lower().replace("ticketkey", "")
+    cluster = ClusterMap(known)
+    cluster.update(newer.public())
+    assert (cluster.state.version, cluster.state.ticket_keys) == (newer.version, known.ticket_keys)
+    cluster.update(newer)
+    assert cluster.state is newer
+    cluster.update(newer.public())
+    assert cluster.state is newer
+
+
+# ---- what counts no more
+
+
+def test_what_is_revoked_counts_again_when_that_is_said() -> None:
+    catalog = new_catalog()
+    assert ok(catalog, distrust={"what": "user/alice"}).revoked == {"user/alice"}
+    ok(catalog, changes=False, distrust={"what": "user/alice"})
+    assert ok(catalog, distrust={"what": "serial/5F3A"}).revoked == {"user/alice", "serial/5F3A"}
+    assert ok(catalog, distrust={"what": "user/alice", "restores": True}).revoked == {"serial/5F3A"}
+    ok(catalog, changes=False, distrust={"what": "user/alice", "restores": True})
+    for what in ("", "alice", "user/", "admin/x", "serial/5f3a", "serial/0A", "serial/" + "F" * 41, "user/a\n"):
+        assert type(refused(catalog, distrust={"what": what})) is InvalidArgument
+    assert type(refused(catalog, distrust={"what": "node/n1"})) is IllegalState
+
+
+def test_no_more_is_revoked_than_there_is_room_for() -> None:
+    catalog = new_catalog()
+    catalog.state = replace(
+        catalog.state, revoked=frozenset(f"serial/{number:X}" for number in range(1, MAX_REVOKED + 1))
+    )
+    assert type(refused(catalog, distrust={"what": "user/alice"})) is InvalidArgument
+    ok(catalog, distrust={"what": "serial/1", "restores": True})
+    ok(catalog, distrust={"what": "user/alice"})
+
+
+def test_a_node_that_was_replaced_counts_no_more() -> None:
+    catalog = new_catalog()
+    ok(catalog, replace_node=swap("n2", "n9"))
+    assert not catalog.state.revoked
+    for group in list(catalog.state.groups):
+        if "n2" in catalog.state.groups[group]:
+            ok(catalog, move_replica={"group": group})
+    assert ok(catalog, finish_replacement={}).revoked == {"node/n2"}
+
+
 # ---- wire
 
 
@@ -424,7 +494,9 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, grant={"object": "air", "identity": "ada", "role": "reader"})
     ok(catalog, replace_node=swap("n2", "n9"))
     ok(catalog, register_foreign=place())
-    catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7))
+    ok(catalog, turn_ticket_key={"after": 0, "key": KEY})
+    ok(catalog, distrust={"what": "user/alice"})
+    catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7), is_public=True)
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())
     assert from_wire(wire) == catalog.state
     names = {field.name for field, _ in wire.ListFields()}

@@ -13,6 +13,7 @@ from txnstatus.rpc.guests import Bounds
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
 from txnstatus.security.access import Access
+from txnstatus.security.bearers import Bearers
 from txnstatus.security.tls import Tls
 
 STATE = "txnstatus.TxnManager/GetTransactionState"
@@ -52,9 +53,14 @@ class Manager:
 class Served:
     """A manager on a port of its own."""
 
-    def __init__(self, bounds: Bounds = Bounds(), tls: Tls | None = None) -> None:  # noqa: B008 it is a value
+    def __init__(
+        self,
+        bounds: Bounds = Bounds(),  # noqa: B008 it is a value
+        tls: Tls | None = None,
+        bearers: Bearers | None = None,
+    ) -> None:
         self.bounds = bounds
-        self.tls = tls
+        self.tls, self.bearers = tls, bearers
 
     async def __aenter__(self) -> Served:
         self.manager = Manager()
@@ -62,7 +68,7 @@ class Served:
         self.registry = Registry("this node", lambda: self.cluster_id)
         self.registry.access = Access(USERS)
         self.registry.add(pb.DESCRIPTOR.services_by_name["TxnManager"], self.manager)
-        self.listener = Listener(self.registry, bounds=self.bounds, tls=self.tls)
+        self.listener = Listener(self.registry, bounds=self.bounds, tls=self.tls, bearers=self.bearers)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"

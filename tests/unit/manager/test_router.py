@@ -9,6 +9,7 @@ from txnmanager.granting import Granting
 from txnmanager.router import ROUTES
 from txnmanager.savepoints import Savepoints
 from txnmanager.tables import Tables
+from txnmanager.tickets import Tickets
 from txnmanager.txn_manager import TxnManager
 from txnparticipant.leader.compactions import CompactionService
 from txnparticipant.leader.service import ShardService
@@ -17,7 +18,7 @@ from txnstatus.proto import audit_pb2, compaction_pb2, table_pb2, txn_manager_pb
 from txnstatus.rpc.methods import snake
 from txnstatus.status.service import StatusService
 
-IN_CODE = (TxnManager, Tables, Granting, Compactions, Savepoints)
+IN_CODE = (TxnManager, Tables, Granting, Compactions, Savepoints, Tickets)
 LEADERS = {
     **dict.fromkeys(txn_manager_pb2.DESCRIPTOR.services_by_name.values(), StatusService),
     **dict.fromkeys(table_pb2.DESCRIPTOR.services_by_name.values(), ShardService),
@@ -25,7 +26,7 @@ LEADERS = {
     **dict.fromkeys(audit_pb2.DESCRIPTOR.services_by_name.values(), ShardAudit),
 }
 METHODS = [method for service in LEADERS for method in service.methods]
-NO_LEADERS = {"BeginTransaction", "Enlist", "GetSnapshot"}
+NO_LEADERS = {"BeginTransaction", "Enlist", "GetSnapshot", "IssueTicket"}
 """Methods in which a manager asks leaders for something else."""
 
 

@@ -103,7 +103,7 @@ def test_a_client_is_whom_its_credentials_name(air: Identities, monkeypatch: pyt
     where = air.files(Kind.USER, "alice")
     with connect("127.0.0.1:1", credentials=where) as client:
         assert client.owner == "alice"
-    with pytest.raises(InvalidArgument, match="owner 'bob' with the certificate of user alice"):
+    with pytest.raises(InvalidArgument, match="owner 'bob' with the credentials of user alice"):
         connect("127.0.0.1:1", owner="bob", credentials=where)
     monkeypatch.setenv(tls.VARIABLE, str(where))
     with connect("127.0.0.1:1") as client:

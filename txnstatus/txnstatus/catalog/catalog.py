@@ -66,6 +66,21 @@ class CatalogState:
     """The cluster's name, and a number drawn when it was founded: no other cluster has it. Empty: not founded yet."""
     grants: Mapping[str, Granted] = field(default_factory=dict)
     """What is granted on which object, by its name."""
+    ticket_keys: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    """Keys by which tickets of transactions are signed, by their numbers; the newest has the highest."""
+    is_public: bool = False
+    """Whether what is secret was left out: it is what everybody may see."""
+    revoked: frozenset[str] = frozenset()
+    """Names and certificates that count no more, as `txnstatus.revocation` writes them."""
+
+    @property
+    def ticket_key(self) -> int:
+        """The number of the newest key; 0: there is none."""
+        return max(self.ticket_keys, default=0)
+
+    def public(self) -> CatalogState:
+        """What everybody may see."""
+        return replace(self, ticket_keys={}, is_public=bool(self.ticket_keys))
 
     @cached_property
     def ranges(self) -> tuple[int, ...]:
@@ -199,6 +214,11 @@ class CatalogState:
                 )
                 for each in self.grants.values()
             ],
+            ticket_keys=[
+                pb.CatalogState.TicketKey(number=number, key=key) for number, key in sorted(self.ticket_keys.items())
+            ],
+            is_public=self.is_public,
+            revoked=sorted(self.revoked),
         )
 
     @classmethod
@@ -231,6 +251,9 @@ class CatalogState:
             {each.group: each.after_range for each in wire.joined},
             wire.cluster_id,
             {each.object: _granted(each) for each in wire.grants},
+            {each.number: each.key for each in wire.ticket_keys},
+            wire.is_public,
+            frozenset(wire.revoked),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from txnstatus import revocation
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import (
     ADDRESS_PATTERN,
@@ -23,6 +24,7 @@ from txnstatus.catalog.catalog import (
 from txnstatus.catalog.grants import grants_after
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.foreign import check_foreign_name, check_identity
+from txnstatus.limits import KEPT_TICKET_KEYS, TICKET_KEY_BYTES
 from txnstatus.names import is_database_name
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.replicated import Rejected
@@ -69,6 +71,10 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
         case cmd.SetOption(name, value):
             options = state.options.with_value(name, value)
             return state if options == state.options else replace(state, options=options)
+        case cmd.TurnTicketKey(after, key):
+            return _turn_ticket_key(state, after, key)
+        case cmd.Distrust(what, restores):
+            return _distrust(state, what, restores=restores)
         case cmd.ReplaceNode(old_node, new_node, address):
             return _replace_node(state, Replacement(old_node, new_node), address)
         case cmd.MoveReplica(group):
@@ -127,6 +133,33 @@ def _place_database(state: CatalogState, database: str, group: str) -> CatalogSt
     return state if placements == state.placements else replace(state, placements=placements)
 
 
+def _turn_ticket_key(state: CatalogState, after: int, key: bytes) -> CatalogState:
+    if after > state.ticket_key:
+        raise IllegalState(f"no key of tickets can follow number {after}: the newest is {state.ticket_key}")
+    if len(key) != TICKET_KEY_BYTES:
+        raise InvalidArgument(f"a key of tickets has {TICKET_KEY_BYTES} bytes, not {len(key)}")
+    if after < state.ticket_key:
+        return state  # another one has followed already
+    newest = sorted({**state.ticket_keys, after + 1: key}.items())[-KEPT_TICKET_KEYS:]
+    return replace(state, ticket_keys=dict(newest))
+
+
+def _distrust(state: CatalogState, what: str, *, restores: bool) -> CatalogState:
+    kind, name = revocation.parse(what)
+    if kind == "node" and name in state.nodes and not restores:
+        raise IllegalState(
+            f"{name} is a node of the cluster: it would be cut off",
+            hint="revoke a certificate of it by its serial number, or replace the node",
+        )
+    revoked = state.revoked - {what} if restores else state.revoked | {what}
+    if len(revoked) > revocation.MAX_REVOKED:
+        raise InvalidArgument(
+            f"{revocation.MAX_REVOKED} names and certificates are revoked, and no more can be",
+            hint="have an authority follow the one that has issued them, and those count again that it has not",
+        )
+    return state if revoked == state.revoked else replace(state, revoked=revoked)
+
+
 def _drop_range(state: CatalogState, number: int, last_commit: Timestamp) -> CatalogState:
     if state.range_was_dropped(number):
         return state
@@ -174,7 +207,7 @@ def _finish_replacement(state: CatalogState) -> CatalogState:
     if left:
         raise IllegalState(f"{old} is still a member of {', '.join(left)}")
     nodes = {node: info for node, info in state.nodes.items() if node != old}
-    return replace(state, nodes=nodes, replacement=None)
+    return replace(state, nodes=nodes, replacement=None, revoked=state.revoked | {revocation.of_name("node", old)})
 
 
 def _register_foreign(state: CatalogState, wanted: cmd.RegisterForeign) -> CatalogState:

@@ -49,7 +49,7 @@ class CatalogClient:
         """For ever."""
         cluster = self._client.cluster
         while True:
-            known = cluster.state.version
+            known = 0 if cluster.state.is_public else cluster.state.version
             wait_millis = int(MAX_WAIT_SECONDS * 1000)
             try:
                 await self._ask(pb.GetCatalogRequest(known_version=known, wait_millis=wait_millis))

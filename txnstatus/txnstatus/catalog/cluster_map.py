@@ -10,6 +10,7 @@ import asyncio
 import functools
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from txnstatus.catalog.catalog import CatalogState, shard_group
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
@@ -34,11 +35,15 @@ class ClusterMap:
         self._changed = asyncio.Event()
 
     def update(self, state: CatalogState) -> None:
-        """Takes a newer state; an older one is ignored. Raises OtherCluster for one of another cluster."""
+        """Takes a newer state, or all of one that was public; an older one is ignored. In a public one the secrets stay
+        that are known. Raises OtherCluster for one of another cluster."""
         if state.cluster_id and self.state.cluster_id:
             check_cluster(self.state.cluster_id, state.cluster_id, "what was heard of")
-        if state.version <= self.state.version:
+        completes = self.state.is_public and not state.is_public
+        if state.version < self.state.version + (not completes):
             return
+        if state.is_public:
+            state = replace(state, ticket_keys=self.state.ticket_keys)
         self.state = state
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import get_args
 
 from txnstatus.catalog.catalog import CatalogState
@@ -116,6 +117,23 @@ class ForgetGrants:
     table_id: str
 
 
+@value
+class TurnTicketKey:
+    """A key by which tickets are signed from now on, unless another one has followed already."""
+
+    after: int
+    """The number of the newest one; 0: there is none."""
+    key: bytes = field(repr=False)
+
+
+@value
+class Distrust:
+    """A name or a certificate counts no more; or counts again."""
+
+    what: str
+    restores: bool = False
+
+
 Command = (
     Found
     | AddRange
@@ -131,6 +149,8 @@ Command = (
     | Grant
     | Revoke
     | ForgetGrants
+    | TurnTicketKey
+    | Distrust
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

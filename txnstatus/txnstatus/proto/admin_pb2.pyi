@@ -13,10 +13,12 @@ class GetClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetClusterResponse(_message.Message):
-    __slots__ = ("catalog",)
+    __slots__ = ("catalog", "ticket_key")
     CATALOG_FIELD_NUMBER: _ClassVar[int]
+    TICKET_KEY_FIELD_NUMBER: _ClassVar[int]
     catalog: _catalog_pb2.CatalogState
-    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+    ticket_key: int
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ..., ticket_key: _Optional[int] = ...) -> None: ...
 
 class SetOptionRequest(_message.Message):
     __slots__ = ("name", "value")
@@ -137,6 +139,32 @@ class GrantInfo(_message.Message):
     identity: str
     role: str
     def __init__(self, object: _Optional[str] = ..., identity: _Optional[str] = ..., role: _Optional[str] = ...) -> None: ...
+
+class DistrustRequest(_message.Message):
+    __slots__ = ("what", "restores")
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    RESTORES_FIELD_NUMBER: _ClassVar[int]
+    what: str
+    restores: bool
+    def __init__(self, what: _Optional[str] = ..., restores: _Optional[bool] = ...) -> None: ...
+
+class DistrustResponse(_message.Message):
+    __slots__ = ("catalog",)
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
+class TurnTicketKeyRequest(_message.Message):
+    __slots__ = ("after",)
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    after: int
+    def __init__(self, after: _Optional[int] = ...) -> None: ...
+
+class TurnTicketKeyResponse(_message.Message):
+    __slots__ = ("number",)
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    def __init__(self, number: _Optional[int] = ...) -> None: ...
 
 class MoveReplicaRequest(_message.Message):
     __slots__ = ("old_node", "new_node")

@@ -15,7 +15,7 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked")
     class Node(_message.Message):
         __slots__ = ("node_id", "address", "roles")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -64,6 +64,13 @@ class CatalogState(_message.Message):
         identity: str
         roles: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, identity: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+    class TicketKey(_message.Message):
+        __slots__ = ("number", "key")
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        number: int
+        key: bytes
+        def __init__(self, number: _Optional[int] = ..., key: _Optional[bytes] = ...) -> None: ...
     class Option(_message.Message):
         __slots__ = ("name", "value")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +110,9 @@ class CatalogState(_message.Message):
     JOINED_FIELD_NUMBER: _ClassVar[int]
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
+    TICKET_KEYS_FIELD_NUMBER: _ClassVar[int]
+    IS_PUBLIC_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -119,10 +129,13 @@ class CatalogState(_message.Message):
     joined: _containers.RepeatedCompositeFieldContainer[CatalogState.Joined]
     placements: _containers.RepeatedCompositeFieldContainer[CatalogState.Placement]
     grants: _containers.RepeatedCompositeFieldContainer[CatalogState.Granted]
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ...) -> None: ...
+    ticket_keys: _containers.RepeatedCompositeFieldContainer[CatalogState.TicketKey]
+    is_public: bool
+    revoked: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +198,20 @@ class CatalogCommand(_message.Message):
         database: str
         group: str
         def __init__(self, database: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+    class TurnTicketKey(_message.Message):
+        __slots__ = ("after", "key")
+        AFTER_FIELD_NUMBER: _ClassVar[int]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        after: int
+        key: bytes
+        def __init__(self, after: _Optional[int] = ..., key: _Optional[bytes] = ...) -> None: ...
+    class Distrust(_message.Message):
+        __slots__ = ("what", "restores")
+        WHAT_FIELD_NUMBER: _ClassVar[int]
+        RESTORES_FIELD_NUMBER: _ClassVar[int]
+        what: str
+        restores: bool
+        def __init__(self, what: _Optional[str] = ..., restores: _Optional[bool] = ...) -> None: ...
     class RemoveForeign(_message.Message):
         __slots__ = ("name",)
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -231,6 +258,8 @@ class CatalogCommand(_message.Message):
     GRANT_FIELD_NUMBER: _ClassVar[int]
     REVOKE_FIELD_NUMBER: _ClassVar[int]
     FORGET_GRANTS_FIELD_NUMBER: _ClassVar[int]
+    TURN_TICKET_KEY_FIELD_NUMBER: _ClassVar[int]
+    DISTRUST_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -245,4 +274,6 @@ class CatalogCommand(_message.Message):
     grant: CatalogCommand.Grant
     revoke: CatalogCommand.Revoke
     forget_grants: CatalogCommand.ForgetGrants
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ...) -> None: ...
+    turn_ticket_key: CatalogCommand.TurnTicketKey
+    distrust: CatalogCommand.Distrust
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ...) -> None: ...

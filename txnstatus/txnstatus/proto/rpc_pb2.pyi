@@ -10,10 +10,17 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Frame(_message.Message):
     __slots__ = ("calls", "replies", "hello")
     class Hello(_message.Message):
-        __slots__ = ("cluster_id",)
+        __slots__ = ("cluster_id", "credential")
         CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+        CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
         cluster_id: str
-        def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
+        credential: Frame.Credential
+        def __init__(self, cluster_id: _Optional[str] = ..., credential: _Optional[_Union[Frame.Credential, _Mapping]] = ...) -> None: ...
+    class Credential(_message.Message):
+        __slots__ = ("ticket",)
+        TICKET_FIELD_NUMBER: _ClassVar[int]
+        ticket: bytes
+        def __init__(self, ticket: _Optional[bytes] = ...) -> None: ...
     CALLS_FIELD_NUMBER: _ClassVar[int]
     REPLIES_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]

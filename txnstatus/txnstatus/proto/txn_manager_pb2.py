@@ -24,49 +24,54 @@ _sym_db = _symbol_database.Default()
 
 from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 from txnstatus.proto import table_pb2 as txnstatus_dot_proto_dot_table__pb2
+from txnstatus.proto import ticket_pb2 as txnstatus_dot_proto_dot_ticket__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"\xc1\x01\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x10\n\x08is_retry\x18\x06 \x01(\x08\x12+\n\x0c\x66irst_writes\x18\x07 \x03(\x0b\x32\x15.txnstatus.FirstWrite\x12\x0c\n\x04near\x18\x08 \x01(\t\"-\n\nFirstWrite\x12\r\n\x05table\x18\x01 \x01(\t\x12\x10\n\x08write_id\x18\x02 \x01(\t\"\xd5\x01\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x14\n\x0c\x62\x65gun_before\x18\x04 \x01(\x08\x12\x32\n\x0c\x66irst_writes\x18\x05 \x03(\x0b\x32\x1c.txnstatus.OpenWriteResponse\x12\x30\n\x0cparticipants\x18\x06 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\"\x7f\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\x12/\n\x0blast_writes\x18\x04 \x03(\x0b\x32\x1a.txnstatus.AddFilesRequest\"O\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\"Q\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"L\n\x1cKeepTransactionAliveResponse\x12,\n\x07refused\x18\x01 \x03(\x0b\x32\x1b.txnstatus.KeepAliveRefusal\"I\n\x10KeepAliveRefusal\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"C\n\rEnlistRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bparticipant\x18\x03 \x01(\t\"\x10\n\x0e\x45nlistResponse\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"b\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t2\x82\x05\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12=\n\x06\x45nlist\x12\x18.txnstatus.EnlistRequest\x1a\x19.txnstatus.EnlistResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!txnstatus/proto/txn_manager.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\x1a\x1ctxnstatus/proto/ticket.proto\"\xc1\x01\n\x17\x42\x65ginTransactionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x18\n\x10keepalive_millis\x18\x04 \x01(\r\x12\r\n\x05\x63ount\x18\x05 \x01(\r\x12\x10\n\x08is_retry\x18\x06 \x01(\x08\x12+\n\x0c\x66irst_writes\x18\x07 \x03(\x0b\x32\x15.txnstatus.FirstWrite\x12\x0c\n\x04near\x18\x08 \x01(\t\"-\n\nFirstWrite\x12\r\n\x05table\x18\x01 \x01(\t\x12\x10\n\x08write_id\x18\x02 \x01(\t\"\xd5\x01\n\x18\x42\x65ginTransactionResponse\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x14\n\x0c\x62\x65gun_before\x18\x04 \x01(\x08\x12\x32\n\x0c\x66irst_writes\x18\x05 \x03(\x0b\x32\x1c.txnstatus.OpenWriteResponse\x12\x30\n\x0cparticipants\x18\x06 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\"\x7f\n\x18\x43ommitTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bwait_millis\x18\x03 \x01(\r\x12/\n\x0blast_writes\x18\x04 \x03(\x0b\x32\x1a.txnstatus.AddFilesRequest\"O\n\x19\x43ommitTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"]\n\x17\x41\x62ortTransactionRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x13\n\x0b\x61s_operator\x18\x04 \x01(\x08\";\n\x18\x41\x62ortTransactionResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\"A\n\x1aGetTransactionStateRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x13\n\x0bwait_millis\x18\x02 \x01(\r\"Q\n\x1bGetTransactionStateResponse\x12\x1f\n\x03txn\x18\x01 \x01(\x0b\x32\x12.txnstatus.TxnInfo\x12\x11\n\twaits_for\x18\x02 \x01(\t\"=\n\x1bKeepTransactionAliveRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\"L\n\x1cKeepTransactionAliveResponse\x12,\n\x07refused\x18\x01 \x03(\x0b\x32\x1b.txnstatus.KeepAliveRefusal\"I\n\x10KeepAliveRefusal\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12%\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"C\n\rEnlistRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x13\n\x0bparticipant\x18\x03 \x01(\t\"\x10\n\x0e\x45nlistResponse\"k\n\x12IssueTicketRequest\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12%\n\x05scope\x18\x03 \x01(\x0b\x32\x16.txnstatus.TicketScope\x12\x0f\n\x07seconds\x18\x04 \x01(\r\"%\n\x13IssueTicketResponse\x12\x0e\n\x06ticket\x18\x01 \x01(\x0c\"\x14\n\x12GetSnapshotRequest\"(\n\x13GetSnapshotResponse\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\"\x85\x01\n\x08TxnToken\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\x18\n\x10keepalive_millis\x18\x02 \x01(\r\x12\x18\n\x10\x65nable_keepalive\x18\x03 \x01(\x08\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x0e\n\x06ticket\x18\x05 \x01(\x0c\x12\x11\n\tauthority\x18\x06 \x01(\x0c\x32\xd0\x05\n\nTxnManager\x12[\n\x10\x42\x65ginTransaction\x12\".txnstatus.BeginTransactionRequest\x1a#.txnstatus.BeginTransactionResponse\x12^\n\x11\x43ommitTransaction\x12#.txnstatus.CommitTransactionRequest\x1a$.txnstatus.CommitTransactionResponse\x12[\n\x10\x41\x62ortTransaction\x12\".txnstatus.AbortTransactionRequest\x1a#.txnstatus.AbortTransactionResponse\x12\x64\n\x13GetTransactionState\x12%.txnstatus.GetTransactionStateRequest\x1a&.txnstatus.GetTransactionStateResponse\x12g\n\x14KeepTransactionAlive\x12&.txnstatus.KeepTransactionAliveRequest\x1a\'.txnstatus.KeepTransactionAliveResponse\x12=\n\x06\x45nlist\x12\x18.txnstatus.EnlistRequest\x1a\x19.txnstatus.EnlistResponse\x12L\n\x0bIssueTicket\x12\x1d.txnstatus.IssueTicketRequest\x1a\x1e.txnstatus.IssueTicketResponse\x12L\n\x0bGetSnapshot\x12\x1d.txnstatus.GetSnapshotRequest\x1a\x1e.txnstatus.GetSnapshotResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.txn_manager_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BEGINTRANSACTIONREQUEST']._serialized_start=108
-  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=301
-  _globals['_FIRSTWRITE']._serialized_start=303
-  _globals['_FIRSTWRITE']._serialized_end=348
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=351
-  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=564
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=566
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=693
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=695
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=774
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=776
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=869
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=871
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=930
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=932
-  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=997
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=999
-  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=1080
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=1082
-  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=1143
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=1145
-  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=1221
-  _globals['_KEEPALIVEREFUSAL']._serialized_start=1223
-  _globals['_KEEPALIVEREFUSAL']._serialized_end=1296
-  _globals['_ENLISTREQUEST']._serialized_start=1298
-  _globals['_ENLISTREQUEST']._serialized_end=1365
-  _globals['_ENLISTRESPONSE']._serialized_start=1367
-  _globals['_ENLISTRESPONSE']._serialized_end=1383
-  _globals['_GETSNAPSHOTREQUEST']._serialized_start=1385
-  _globals['_GETSNAPSHOTREQUEST']._serialized_end=1405
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=1407
-  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=1447
-  _globals['_TXNTOKEN']._serialized_start=1449
-  _globals['_TXNTOKEN']._serialized_end=1547
-  _globals['_TXNMANAGER']._serialized_start=1550
-  _globals['_TXNMANAGER']._serialized_end=2192
+  _globals['_BEGINTRANSACTIONREQUEST']._serialized_start=138
+  _globals['_BEGINTRANSACTIONREQUEST']._serialized_end=331
+  _globals['_FIRSTWRITE']._serialized_start=333
+  _globals['_FIRSTWRITE']._serialized_end=378
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_start=381
+  _globals['_BEGINTRANSACTIONRESPONSE']._serialized_end=594
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=596
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=723
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=725
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=804
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=806
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=899
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=901
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=960
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_start=962
+  _globals['_GETTRANSACTIONSTATEREQUEST']._serialized_end=1027
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_start=1029
+  _globals['_GETTRANSACTIONSTATERESPONSE']._serialized_end=1110
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_start=1112
+  _globals['_KEEPTRANSACTIONALIVEREQUEST']._serialized_end=1173
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_start=1175
+  _globals['_KEEPTRANSACTIONALIVERESPONSE']._serialized_end=1251
+  _globals['_KEEPALIVEREFUSAL']._serialized_start=1253
+  _globals['_KEEPALIVEREFUSAL']._serialized_end=1326
+  _globals['_ENLISTREQUEST']._serialized_start=1328
+  _globals['_ENLISTREQUEST']._serialized_end=1395
+  _globals['_ENLISTRESPONSE']._serialized_start=1397
+  _globals['_ENLISTRESPONSE']._serialized_end=1413
+  _globals['_ISSUETICKETREQUEST']._serialized_start=1415
+  _globals['_ISSUETICKETREQUEST']._serialized_end=1522
+  _globals['_ISSUETICKETRESPONSE']._serialized_start=1524
+  _globals['_ISSUETICKETRESPONSE']._serialized_end=1561
+  _globals['_GETSNAPSHOTREQUEST']._serialized_start=1563
+  _globals['_GETSNAPSHOTREQUEST']._serialized_end=1583
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_start=1585
+  _globals['_GETSNAPSHOTRESPONSE']._serialized_end=1625
+  _globals['_TXNTOKEN']._serialized_start=1628
+  _globals['_TXNTOKEN']._serialized_end=1761
+  _globals['_TXNMANAGER']._serialized_start=1764
+  _globals['_TXNMANAGER']._serialized_end=2484
 # @@protoc_insertion_point(module_scope)

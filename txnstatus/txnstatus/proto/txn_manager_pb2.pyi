@@ -1,5 +1,6 @@
 from txnstatus.proto import common_pb2 as _common_pb2
 from txnstatus.proto import table_pb2 as _table_pb2
+from txnstatus.proto import ticket_pb2 as _ticket_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -142,6 +143,24 @@ class EnlistResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class IssueTicketRequest(_message.Message):
+    __slots__ = ("txn_id", "owner", "scope", "seconds")
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    txn_id: int
+    owner: str
+    scope: _ticket_pb2.TicketScope
+    seconds: int
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., scope: _Optional[_Union[_ticket_pb2.TicketScope, _Mapping]] = ..., seconds: _Optional[int] = ...) -> None: ...
+
+class IssueTicketResponse(_message.Message):
+    __slots__ = ("ticket",)
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    ticket: bytes
+    def __init__(self, ticket: _Optional[bytes] = ...) -> None: ...
+
 class GetSnapshotRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -153,13 +172,17 @@ class GetSnapshotResponse(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ...) -> None: ...
 
 class TxnToken(_message.Message):
-    __slots__ = ("txn_id", "keepalive_millis", "enable_keepalive", "cluster_id")
+    __slots__ = ("txn_id", "keepalive_millis", "enable_keepalive", "cluster_id", "ticket", "authority")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     ENABLE_KEEPALIVE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    AUTHORITY_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     keepalive_millis: int
     enable_keepalive: bool
     cluster_id: str
-    def __init__(self, txn_id: _Optional[int] = ..., keepalive_millis: _Optional[int] = ..., enable_keepalive: _Optional[bool] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    ticket: bytes
+    authority: bytes
+    def __init__(self, txn_id: _Optional[int] = ..., keepalive_millis: _Optional[int] = ..., enable_keepalive: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., ticket: _Optional[bytes] = ..., authority: _Optional[bytes] = ...) -> None: ...

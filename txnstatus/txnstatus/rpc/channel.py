@@ -117,8 +117,7 @@ class _Session(Line[_Pending]):
 
     def _hear(self, waiting: _Pending, reply: pb.Reply) -> None:
         if reply.HasField("error"):
-            error = from_detail(reply.error)
-            waiting.call.tell(self._refused(error) if isinstance(error, Unauthenticated) else error)
+            waiting.call.tell(from_detail(reply.error))
             return
         try:
             answer = waiting.response.FromString(reply.payload)

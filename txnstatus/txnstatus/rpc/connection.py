@@ -19,8 +19,8 @@ from google.protobuf.message import Message
 
 from txnstatus.errors import Unauthenticated
 from txnstatus.security.principals import Principal
+from txnstatus.security.showing import Shows
 from txnstatus.security.stream import TlsStream
-from txnstatus.security.tls import Tls
 
 ItemT = TypeVar("ItemT")
 
@@ -129,6 +129,15 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def hold_up(self) -> None:
+        """Takes nothing in until `go_on`; what came in this turn still arrives."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def hand_on(self, frame: bytes) -> None:
         """Gives its owner a frame that somebody else has taken from it."""
@@ -299,14 +308,14 @@ def _length(data: bytes) -> int:
     return int(LENGTH.unpack_from(data)[0]) if len(data) >= LENGTH.size else -1
 
 
-async def connect(address: str, purpose: Purpose, tls: Tls | None = None, expected: str = "") -> Connection:
+async def connect(address: str, purpose: Purpose, tls: Shows | None = None, expected: str = "") -> Connection:
     """`expected`, with TLS: as for `check_process`.
 
     Raises OSError, Unauthenticated. The caller bounds the time.
     """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
-    if tls is None:
+    if tls is None or not tls.is_secure:
         transport, connection = await loop.create_connection(lambda: Connection(purpose.opening), host, port)
         notice_death(transport.get_extra_info("socket"))
         return connection

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection
 from functools import partial
 
 import grpc
 
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unauthenticated
 from txnstatus.limits import MAX_REQUEST_BYTES
+from txnstatus.revocation import is_revoked
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES
 from txnstatus.rpc.deadlines import ANSWER_SHARE
 from txnstatus.rpc.errors import MAX_HINT_BYTES, clip, to_detail
@@ -38,6 +40,8 @@ CLUSTER_KEY = "txn-cluster"
 """Metadata of a call that names the cluster that is meant, by its id; any other one refuses it."""
 NAMES = "x509_subject_alternative_name"
 """Key of a call's context with the names of the caller's certificate."""
+CERTIFICATE = "x509_pem_cert"
+"""Key of a call's context with the caller's certificate."""
 DETAIL_KEY = "txn-error-bin"
 """Trailing metadata in which an ErrorDetail comes, beside a status that any client understands."""
 
@@ -45,10 +49,12 @@ DETAIL_KEY = "txn-error-bin"
 class GrpcServer:
     """`bind`, then `start`; serves until `stop`."""
 
-    def __init__(self, registry: Registry, tls: Tls | None = None) -> None:
-        """`tls` None: whoever reaches the port may do all."""
+    def __init__(
+        self, registry: Registry, tls: Tls | None = None, revoked: Callable[[], Collection[str]] = frozenset
+    ) -> None:
+        """`tls` None: whoever reaches the port may do all. `revoked`: as of a Listener."""
         self._server = grpc.aio.server(options=GRPC_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
-        self._server.add_generic_rpc_handlers((_Handlers(registry, tls),))
+        self._server.add_generic_rpc_handlers((_Handlers(registry, tls, revoked),))
         self._tls = tls
 
     def bind(self, address: str) -> None:
@@ -72,8 +78,8 @@ class GrpcServer:
 class _Handlers(grpc.GenericRpcHandler):
     """Whatever the registry has at the time of the call."""
 
-    def __init__(self, registry: Registry, tls: Tls | None) -> None:
-        self._registry, self._tls = registry, tls
+    def __init__(self, registry: Registry, tls: Tls | None, revoked: Callable[[], Collection[str]]) -> None:
+        self._registry, self._tls, self._revoked = registry, tls, revoked
 
     def _caller(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> Principal | None:
         """Whom the certificate names; None: there is no TLS. Raises Unauthenticated."""
@@ -82,6 +88,9 @@ class _Handlers(grpc.GenericRpcHandler):
         names = (name.decode(errors="replace") for name in context.auth_context().get(NAMES, ()))
         caller = of_names(name for name in names if "://" in name)
         check_cluster_of(caller, self._tls.own)
+        revoked = self._revoked()
+        if revoked and is_revoked(caller.kind, caller.name, _serial(context), revoked):
+            raise Unauthenticated(f"{caller} is revoked")
         return caller
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
@@ -107,6 +116,14 @@ class _Handlers(grpc.GenericRpcHandler):
                 raise AssertionError("abort raises") from error
 
         return grpc.unary_unary_rpc_method_handler(serve)  # bytes in, bytes out: the registry decodes
+
+
+def _serial(context: grpc.aio.ServicerContext[bytes, bytes]) -> int:
+    """The number of the caller's certificate."""
+    from cryptography.x509 import load_pem_x509_certificate  # only where something is revoked
+
+    (shown,) = context.auth_context()[CERTIFICATE]
+    return load_pem_x509_certificate(shown).serial_number
 
 
 def _shows(tls: Tls) -> grpc.ServerCertificateConfiguration:

@@ -15,7 +15,7 @@ from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect
 from txnstatus.rpc.deadlines import Deadlines
-from txnstatus.security.tls import Tls
+from txnstatus.security.showing import Shows
 
 CONNECT_SECONDS = 3.0
 
@@ -38,7 +38,7 @@ class Line(ABC, Generic[WaitingT]):
         address: str,
         purpose: Purpose,
         cluster_id: Callable[[], str],
-        tls: Tls | None = None,
+        tls: Shows | None = None,
         expected: str = "",
     ) -> None:
         """`cluster_id`: the cluster that is meant, once it is known; empty: whichever it is. `tls`, `expected`: as for
@@ -85,7 +85,7 @@ class Line(ABC, Generic[WaitingT]):
     def _refused(self, why: Unauthenticated) -> TxnError:
         """What all calls hear where one side does not take the other for who it has to be."""
 
-    async def _connect(self, purpose: Purpose, tls: Tls | None, expected: str) -> None:
+    async def _connect(self, purpose: Purpose, tls: Shows | None, expected: str) -> None:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 connection = await connect(self.address, purpose, tls, expected)
@@ -99,8 +99,9 @@ class Line(ABC, Generic[WaitingT]):
             connection.close()
             return
         self._connection = connection
-        if meant := self._cluster_id():
-            connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=meant)).SerializeToString())
+        meant, shown = self._cluster_id(), tls.credential() if tls is not None else None
+        if meant or shown is not None:
+            connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=meant, credential=shown)).SerializeToString())
         self._outgoing.open(connection)
         connection.take_up(self._deliver, self._ended)
 
@@ -122,6 +123,11 @@ class Line(ABC, Generic[WaitingT]):
             self.close(stranger)
             return
         for reply in frame.replies:
+            if reply.error.code == Unauthenticated.code:  # it is of the connection, whichever call hears it
+                self.close(
+                    self._refused(Unauthenticated(f"{self.address}: {reply.error.message}", hint=reply.error.hint))
+                )
+                return
             waiting = self._take(reply.id)
             if waiting is not None:
                 self._hear(waiting, reply)

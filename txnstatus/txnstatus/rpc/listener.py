@@ -6,12 +6,14 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from txnstatus.errors import LimitReached, Overloaded, Unauthenticated
+from txnstatus.errors import LimitReached, Overloaded, TxnError, Unauthenticated
 from txnstatus.limits import MAX_REQUEST_BYTES
+from txnstatus.proto import rpc_pb2 as pb
+from txnstatus.revocation import is_revoked
 from txnstatus.rpc.connection import (
     MAX_FRAME_BYTES,
     MAX_SHARED_FRAME_BYTES,
@@ -22,9 +24,11 @@ from txnstatus.rpc.connection import (
     split_address,
 )
 from txnstatus.rpc.guests import Bounds, Guests
-from txnstatus.rpc.reading import refuse, refuse_first
+from txnstatus.rpc.reading import read, refuse, refuse_first
 from txnstatus.rpc.server import Registry
-from txnstatus.security.principals import Kind
+from txnstatus.security.bearers import Bearer, Bearers
+from txnstatus.security.principals import Kind, Principal
+from txnstatus.security.refusals import Refused
 from txnstatus.security.stream import HANDSHAKE, TAKES_NONE, TlsStream
 from txnstatus.security.tls import Tls, check_cluster_of
 from txnstatus.shares import Users
@@ -38,7 +42,10 @@ SAME_SECONDS = 10.0
 GIVE = "give a directory with ca.pem, certificate.pem and key.pem: TXN_CREDENTIALS, or connect(credentials=...)"
 
 NAMELESS_FRAME_BYTES = 1 << 14
-"""Length of a frame of whoever has shown no certificate: nothing of it is looked at."""
+"""Length of a frame of whoever has shown no certificate, and of one in which something is shown in its place."""
+
+MOST_BYTES = MAX_REQUEST_BYTES + MAX_SHARED_FRAME_BYTES
+"""Length of a frame of whoever is known."""
 
 Accept = Callable[[Connection], object]
 """Takes a connection up: sets its callbacks. Its first frame has come, and is handed on then."""
@@ -60,15 +67,20 @@ class Listener:
         accept: Mapping[Purpose, Accept] = MappingProxyType({}),
         bounds: Bounds = Bounds(),  # noqa: B008 it is a value
         tls: Tls | None = None,
+        bearers: Bearers | None = None,
+        revoked: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        """`accept`: what other connections than for calls are for. `tls` None: whoever reaches the port may do all."""
-        self.tls = tls
+        """`accept`: what other connections than for calls are for. `tls` None: whoever reaches the port may do all.
+        `bearers` None: nobody is known but by a certificate. `revoked`: what counts no more, as it is now."""
+        self.tls, self.bearers, self.revoked = tls, bearers, revoked
         self._registry = registry
         self.accept = {Purpose.CALLS: registry.serve_client, Purpose.PEER_CALLS: registry.serve, **accept}
         self.guests: Guests[Connection] = Guests(bounds)
-        self.connections: set[Connection] = set()
+        self.connections: set[_Guest] = set()
         self._server: asyncio.Server | None = None
         self._looking: asyncio.TimerHandle | None = None
+        self._ended_for: Collection[str] = frozenset()
+        """What was revoked when connections were last ended for it."""
         self._warned: tuple[str, float] = ("", 0.0)
 
     async def bind(self, address: str) -> None:
@@ -98,6 +110,15 @@ class Listener:
             self._looking.cancel()
         for connection in list(self.connections):
             connection.close()
+
+    def end_revoked(self) -> None:
+        """Ends the connections of those who count no more, where that has changed."""
+        before, self._ended_for = self._ended_for, self.revoked()
+        if self._ended_for == before:
+            return
+        for connection in [each for each in self.connections if each.is_revoked]:
+            self.warn(f"a connection ends: {connection.principal} is revoked")
+            connection.abort()
 
     def protocol(self) -> asyncio.Protocol:
         """For a new connection."""
@@ -135,13 +156,15 @@ class _Guest(Connection):
         """It is a stranger while it says who it is, too."""
         tls = listener.tls
         super().__init__(tls=TlsStream(tls.contexts(), serves=True) if tls else None)
-        self.max_frame_bytes = MAX_REQUEST_BYTES + MAX_SHARED_FRAME_BYTES
+        self.max_frame_bytes = MOST_BYTES
         self._listener = listener
         self._is_silent = True
         self._said = b""
         self._purpose: Purpose | None = None
         self._user = ""
         """Name of the user whose connection it counts as; empty: nobody's."""
+        self._bearer: Bearer | None = None
+        self._expiry: asyncio.TimerHandle | None = None
         self.take_up(self._take_first, lambda _why: None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -181,6 +204,8 @@ class _Guest(Connection):
         self._listener.guests.left(self)
         if self._user:
             self._listener.users.disconnected(self._user)
+        if self._expiry is not None:
+            self._expiry.cancel()
         super().connection_lost(error)
 
     def _open(self) -> bytes:
@@ -194,35 +219,89 @@ class _Guest(Connection):
             self._refuse_opening(opening)
         return said[OPENING_BYTES:]
 
+    @property
+    def is_revoked(self) -> bool:
+        """Whether whoever it is counts no more; whoever is nobody never did."""
+        revoked = self._listener.revoked()
+        if not revoked or (self.tls is not None and not self.tls.is_ready):
+            return False
+        try:
+            found = self.principal
+        except Unauthenticated:
+            return False
+        return found is not None and is_revoked(
+            found.kind, found.name, self.tls.serial if self.tls is not None else 0, revoked
+        )
+
+    @property
+    def principal(self) -> Principal | None:
+        return super().principal if self._bearer is None else self._bearer.principal
+
     def _take_first(self, frame: bytes) -> None:
-        """Whoever sends a whole frame is no stranger any more."""
+        """Whoever sends a whole frame is no stranger any more, unless it is to be known by what is in the frame."""
+        if (shown := self._shown(frame)) is None:
+            self._admit(frame)
+            return
+        self.max_frame_bytes = MOST_BYTES
+        meanwhile: list[bytes] = []
+        identifying = asyncio.get_running_loop().create_task(self._identify(shown, frame, meanwhile))
+
+        def ended(_why: str) -> None:
+            identifying.cancel()
+
+        self.take_up(meanwhile.append, ended)
+        self.hold_up()
+
+    def _shown(self, frame: bytes) -> pb.Frame.Credential | None:
+        """What is shown in place of a certificate."""
+        has_certificate = self.tls is not None and self.tls.has_certificate
+        if self._listener.bearers is None or has_certificate or self._purpose is not Purpose.CALLS:
+            return None
+        said = read(frame) if len(frame) <= NAMELESS_FRAME_BYTES else None
+        return said.hello.credential if said is not None and said.hello.HasField("credential") else None
+
+    async def _identify(self, shown: pb.Frame.Credential, frame: bytes, meanwhile: list[bytes]) -> None:
+        """`meanwhile`: frames that come until it is known who it is."""
+        bearers = self._listener.bearers
+        assert bearers is not None, "nothing is looked for where nobody is known by it"
+        try:
+            self._bearer = await bearers.identify(shown)
+        except Refused as error:
+            self._refuse(error, None, error.why)
+            return
+        except TxnError as error:
+            self._tell(None, error)
+            self.end_writing()
+            return
+        finally:
+            self.go_on()
+        left = self._bearer.expires - bearers.now
+        self._expiry = asyncio.get_running_loop().call_later(max(0.0, left), self.close)
+        self._admit(frame)
+        for each in meanwhile:
+            self.hand_on(each)
+
+    def _admit(self, frame: bytes) -> None:
         purpose, guests = cast(Purpose, self._purpose), self._listener.guests
         try:
             self._check(purpose)
         except Unauthenticated as error:
-            self._listener.warn(f"a connection is refused: {error.message}")
-            self.refusal = error
-            if purpose is not Purpose.RAFT and self.tls is not None and self.tls.has_certificate:
-                refuse(self, frame, error)
-            elif purpose is not Purpose.RAFT:
-                refuse_first(self, error)
-            self.end_writing()
+            self._refuse(error, frame, error.message)
             return
         try:
             self._count(purpose)
         except LimitReached as error:
-            refuse(self, frame, error)
+            self._tell(frame, error)
             self.close()
             return
         if guests.known(self, is_peer=purpose is not Purpose.CALLS):
-            if purpose is Purpose.RAFT:
-                self.max_frame_bytes = MAX_FRAME_BYTES
+            self.max_frame_bytes = MAX_FRAME_BYTES if purpose is Purpose.RAFT else MOST_BYTES
             self._listener.accept[purpose](self)
             self.hand_on(frame)
             return
         log.warning("a connection is refused: there are as many as this process may have")
         if purpose is not Purpose.RAFT:
-            refuse(self, frame, Overloaded("this node has as many connections as it may have"))
+            self._tell(frame, Overloaded("this node has as many connections as it may have"))
         self.close()
 
     def _count(self, purpose: Purpose) -> None:
@@ -232,9 +311,27 @@ class _Guest(Connection):
             self._listener.users.connected(found.owner)
             self._user = found.owner
 
+    def _refuse(self, error: Unauthenticated, frame: bytes | None, why: str) -> None:
+        """`frame`: the first; None: what was shown in it does not hold. `why`: for the log."""
+        self._listener.warn(f"a connection is refused: {why}")
+        self.refusal = error
+        if self._purpose is not Purpose.RAFT:
+            self._tell(frame, error)
+        self.end_writing()
+
+    def _tell(self, frame: bytes | None, error: TxnError) -> None:
+        """The calls of the first frame hear it; of whoever has no certificate, and shows something else first, the
+        first one does."""
+        if frame is not None and self._bearer is None and (self.tls is None or self.tls.has_certificate):
+            refuse(self, frame, error)
+        else:
+            refuse_first(self, error)
+
     def _check(self, purpose: Purpose) -> None:
         """Whether who it is may have a connection for that. Raises Unauthenticated."""
-        if self._listener.tls is None:
+        if self.is_revoked:
+            raise Unauthenticated(f"{self.principal} is revoked")
+        if self._listener.tls is None or self._bearer is not None:
             return
         found = self.principal
         if found is None:

@@ -27,16 +27,17 @@ from txnstatus.rpc.errors import NOT_SERVED, clip, to_detail
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.rpc.load import Load
 from txnstatus.rpc.methods import full_name, is_method, snake
+from txnstatus.rpc.open_only import RequireOpen, begin_in_scope
 from txnstatus.rpc.owners import check_call, claim
 from txnstatus.rpc.reading import read
 from txnstatus.rpc.recording import Act, Recording, around
 from txnstatus.security.access import Access
 from txnstatus.security.principals import Principal
 
-BULKY = frozenset(["txnstatus.Table/WriteRows"])
-"""Methods whose requests may be as long as any: what is long in them is one field."""
 CALLS_PER_TURN = 256
 """Calls that begin in one turn of the loop: others have theirs in between."""
+BULKY = frozenset(["txnstatus.Table/WriteRows"])
+"""Methods whose requests may be as long as any: what is long in them is one field."""
 MAX_WAITING_CALLS = 100_000
 """Calls of one connection that have not begun: with more it ends."""
 CLIENT_CALLS = 128
@@ -90,6 +91,8 @@ class Registry:
         self._of_clients = Load(CLIENTS_BYTES)
         self.leaving: TxnError | None = None
         """What clients hear from now on; None: the process serves them."""
+        self.require_open: RequireOpen | None = None
+        """None: this process cannot tell whether a transaction is open."""
         self._begun: list[tuple[str, str, Call]] = []
         """Calls that are to be answered in the next turn of the loop: method, group, call."""
 
@@ -323,7 +326,7 @@ class ServedCalls:
             self._deadlines.add(served, left)
             served.act = self._registry.recording.wanted(self._caller, call.method, request)
             if served.act is None:
-                self._registry.begin(call.method, served, call.group)
+                begin_in_scope(self._registry, self._caller, call.method, served, call.group)
             else:
                 served.act.begin(partial(self._registry.recorded, call.method, served, call.group))
         self._begin_soon()

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from txnstatus.proto import common_pb2 as common
 from txnstatus.roles import Granted, Rights, Role, View
-from txnstatus.security import authority, visible
+from txnstatus.security import authority, scopes, visible
 from txnstatus.security.principals import Principal
 from txnstatus.shares import Users
 
@@ -37,6 +37,8 @@ class Access:
         """`caller` None: it is not known who calls, and all may do all. Raises NotAuthorized, LimitReached."""
         if caller is not None and not caller.is_process:
             authority.check(self.rights, caller.owner, method, request)
+            if caller.scope is not None:
+                scopes.check(caller.scope, method, request)
             if method == BEGIN:
                 self.users.begins(caller.owner, request.count or 1, time.monotonic())  # type: ignore[attr-defined]
 

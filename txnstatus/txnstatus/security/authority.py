@@ -79,6 +79,7 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "KeepTransactionAlive": _OWN,
         "Enlist": _SOME_WRITER,
         "GetSnapshot": _SOME,
+        "IssueTicket": _OWN,
     },
     "Table": {
         "CreateTable": (Need((_WRITER,), "name", in_database=True),),
@@ -134,6 +135,8 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "AddGroup": _OPERATES,
         "PlaceDatabase": (_on("database", _OWNER, _OPERATOR),),
         "RemoveForeign": _OPERATES,
+        "Distrust": _ADMINISTERS,
+        "TurnTicketKey": _ADMINISTERS,
         "Grant": _TO_GRANT,
         "Revoke": _TO_GRANT,
         "ShowGrants": _OWN,

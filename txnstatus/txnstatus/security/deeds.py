@@ -32,6 +32,8 @@ RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Admin/AddGroup": _always("name"),
     "txnstatus.Admin/PlaceDatabase": _always("database", "group"),
     "txnstatus.Admin/RemoveForeign": _always("name"),
+    "txnstatus.Admin/Distrust": _always("what", "restores"),
+    "txnstatus.Admin/TurnTicketKey": _always("after"),
     "txnstatus.Admin/Grant": _always("object", "identity", "role"),
     "txnstatus.Admin/Revoke": _always("object", "identity", "role"),
     "txnstatus.TxnManager/AbortTransaction": _as_operator("txn_id", "reason"),

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from txnstatus.errors import Unauthenticated
+from txnstatus.types import TxnId
 from txnstatus.values import value
 
 MAX_SHOWN = 120
@@ -27,11 +28,26 @@ class Kind(StrEnum):
 
 
 @value
+class Scope:
+    """What somebody may do who acts by a transaction token: see `scopes`."""
+
+    txn_id: TxnId
+    tables: tuple[str, ...] = ()
+    """Names of the tables; empty: all."""
+    appends_only: bool = False
+    """Whether rows and files may be added, and nothing be replaced, changed or read."""
+    may_commit: bool = False
+    """Whether the transaction may be ended, either way."""
+
+
+@value
 class Principal:
     cluster: str
     """The name of the cluster that it is of."""
     kind: Kind
     name: str
+    scope: Scope | None = None
+    """The bounds of who acts by a transaction token; None: there are none but those of whoever it is."""
 
     @property
     def uri(self) -> str:
@@ -48,7 +64,8 @@ class Principal:
         return f"{self.kind}/{self.name}" if self.is_process else self.name
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name} of cluster {self.cluster}"
+        by = f", by a token of transaction {self.scope.txn_id}," if self.scope else ""
+        return f"{self.kind} {self.name}{by} of cluster {self.cluster}"
 
 
 def parse(uri: str) -> Principal | None:
@@ -65,6 +82,11 @@ def of_certificate(certificate: Mapping[str, Any] | None) -> Principal | None:
     if not certificate:
         return None
     return of_names(name for kind, name in certificate.get("subjectAltName", ()) if kind == "URI")
+
+
+def serial_of(certificate: Mapping[str, Any] | None) -> int:
+    """The serial number of a verified certificate; 0: there is none."""
+    return int(certificate["serialNumber"], 16) if certificate else 0
 
 
 def of_names(uris: Iterable[str]) -> Principal:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import ssl
 
-from txnstatus.security.principals import Principal, of_certificate
-from txnstatus.security.tls import Contexts, check_process, explain
+from txnstatus.security.principals import Principal, of_certificate, serial_of
+from txnstatus.security.tls import ClientEnd, Contexts, check_process, explain
 
 RECORD_BYTES = 1 << 14
 """Plain bytes of a TLS record, at most."""
@@ -19,11 +19,11 @@ TAKES_NONE = b"\x15\x03\x03\x00\x02\x02\x46"
 class TlsStream:
     """One end. It decides who the other one is, and keeps what is for its owner apart from what is for the network."""
 
-    def __init__(self, contexts: Contexts, *, serves: bool, expected: str = "") -> None:
-        """`expected`, of a client: as for `check_process`."""
+    def __init__(self, contexts: ClientEnd, *, serves: bool, expected: str = "") -> None:
+        """`contexts`: Contexts, of one that serves. `expected`, of a client: as for `check_process`."""
         self._own, self._serves, self._expected = contexts.own, serves, expected
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = contexts.server if serves else contexts.client
+        context = contexts.server if serves and isinstance(contexts, Contexts) else contexts.client
         self._tls = context.wrap_bio(self._in, self._out, server_side=serves)
         self.is_ready = False
         """Whether the handshake is done; a client's, that the server is who it has to be."""
@@ -66,6 +66,11 @@ class TlsStream:
     def has_certificate(self) -> bool:
         """Whether the other side has shown one, once it is ready."""
         return self._tls.getpeercert() is not None
+
+    @property
+    def serial(self) -> int:
+        """The number of the other side's certificate, once it is ready; 0: it has none."""
+        return serial_of(self._tls.getpeercert())
 
     @property
     def principal(self) -> Principal | None:

@@ -42,13 +42,20 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Contexts:
-    """What the files say at one time."""
+class ClientEnd:
+    """What whoever connects goes by."""
 
     own: Principal
-    server: ssl.SSLContext
     client: ssl.SSLContext
     authority: bytes
+    """PEM: those whose signature counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts(ClientEnd):
+    """What the files say at one time."""
+
+    server: ssl.SSLContext
     certificate: bytes
     key: bytes = field(repr=False)
 
@@ -71,6 +78,11 @@ class Tls:
     def own(self) -> Principal:
         """Whom the certificate names, as it was read last."""
         return self._contexts.own
+
+    is_secure = True
+
+    def credential(self) -> None:
+        """Nothing is shown in place of the certificate."""
 
     def after_fork(self) -> None:
         """Another thread may have held the lock."""
@@ -184,13 +196,20 @@ def _load(files: TlsFiles) -> Contexts:
     server.verify_mode = ssl.CERT_OPTIONAL  # whoever listens says what one without may do
     server.num_tickets = 0  # nobody resumes; and what rests has nothing to read
     shown, client = _shown(files, server), _context(files, ssl.PROTOCOL_TLS_CLIENT)
-    return Contexts(shown, server, client, *(path.read_bytes() for path in files.paths()))
+    authority, certificate, key = (path.read_bytes() for path in files.paths())
+    return Contexts(shown, client, authority, server, certificate, key)
 
 
-def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
+def bare(protocol: int) -> ssl.SSLContext:
+    """A context that trusts nobody and shows nothing."""
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # a process is known by its name, wherever it is reached: see check_process
+    return context
+
+
+def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
+    context = bare(protocol)
     try:
         context.load_verify_locations(files.authority)
     except (OSError, ValueError) as error:  # an SSLError is an OSError

@@ -22,6 +22,7 @@ OF_CATALOG = frozenset(
     {
         *("format", "version", "cluster_id", "nodes", "groups", "replication", "participant_shards", "replacement"),
         *("range_span", "next_range", "joined", "floor", "options", "foreign", "placements"),
+        *("is_public", "revoked"),
     }
 )
 """Fields of the catalog that users are shown; each other one is the processes'."""
@@ -58,7 +59,7 @@ def shown_transaction(view: View, txn: common.TxnInfo) -> common.TxnInfo:
 def shown_catalog(view: View, state: catalog.CatalogState) -> catalog.CatalogState:
     shown = catalog.CatalogState()
     for field, content in state.ListFields():
-        if field.name not in OF_CATALOG:
+        if field.name not in OF_CATALOG or (field.name == "revoked" and not view.has(Role.OPERATOR)):
             continue
         if field.name == "placements":
             shown.placements.extend(each for each in state.placements if view.sees(each.database))
@@ -69,6 +70,10 @@ def shown_catalog(view: View, state: catalog.CatalogState) -> catalog.CatalogSta
         else:
             setattr(shown, field.name, content)
     return shown
+
+
+def _cluster(view: View, answer: admin.GetClusterResponse) -> admin.GetClusterResponse:
+    return admin.GetClusterResponse(catalog=shown_catalog(view, answer.catalog), ticket_key=answer.ticket_key)
 
 
 def _catalog_of(kind: Callable[..., Any]) -> Callable[[View, Any], Any]:
@@ -107,7 +112,8 @@ def _locks(view: View, answer: audit.AuditTransactionResponse) -> audit.AuditTra
 
 
 SHOWN: Mapping[str, Callable[[View, Any], Any]] = {
-    "txnstatus.Admin/GetCluster": _catalog_of(admin.GetClusterResponse),
+    "txnstatus.Admin/GetCluster": _cluster,
+    "txnstatus.Admin/Distrust": _catalog_of(admin.DistrustResponse),
     "txnstatus.Admin/SetOption": _catalog_of(admin.SetOptionResponse),
     "txnstatus.Admin/ReplaceNode": _catalog_of(admin.ReplaceNodeResponse),
     "txnstatus.Admin/AddGroup": _catalog_of(admin.AddGroupResponse),
