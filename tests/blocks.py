@@ -52,6 +52,8 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "txnctl cert revoke user/alice": "tests/integration/operating/test_secure.py",
         "txn.token(tables": "tests/integration/operating/test_secure.py",
         "[tls]": "tests/test_docs.py",
+        "[jwt]": "tests/test_docs.py",
+        "txnctl cert secret": "tests/unit/security/test_secrets.py",
     },
     "docs/sql.md": {
         "SparkSession": SESSION,

@@ -17,7 +17,7 @@ from txnclient.token import Token
 from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS, checked_timeout
 from txnstatus.errors import InvalidArgument
-from txnstatus.security import tls
+from txnstatus.security import showing
 from txnstatus.security.showing import ShownTicket, Shows
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def connect(
 ) -> Client:
     """A client of the cluster whose nodes, any of them, are at `addresses` (`host:port`, comma-separated).
 
-    No call is made yet. `credentials` is a directory with `ca.pem`, `certificate.pem` and `key.pem`, by default that of
-    the variable TXN_CREDENTIALS; files that change are read again. Or it is a `Transaction.token()`, for a process that
-    has nothing else and is to do what the token allows. Without either, connections go without TLS. `owner` names
-    whose transactions these are: with TLS whoever the certificate or the token names, and nobody else; without, by
-    default the user, in a Spark executor the driver's. `timeout`, in seconds, is the deadline of each call, retries
-    included.
+    No call is made yet. `credentials` is a directory with `ca.pem` and, of docs/security.md, a certificate and its key,
+    a JSON Web Token or a secret; by default that of the variable TXN_CREDENTIALS; files that change are read again. Or
+    it is a `Transaction.token()`, for a process that has nothing else and is to do what the token allows. Without
+    either, connections go without TLS. `owner` names whose transactions these are: with TLS whoever the credentials
+    name, and nobody else; without, by default the user, in a Spark executor the driver's. `timeout`, in seconds, is the
+    deadline of each call, retries included.
     `lock_timeout`, in seconds, is how long writes wait for the locks that a table's conflict strategy has them take,
     and `lock` for its own, unless they say.
 
@@ -66,7 +66,7 @@ def tls_of(credentials: str | Path | bytes | None) -> Shows | None:
     """None: connections go without. Raises InvalidArgument."""
     if isinstance(credentials, bytes):
         return Token.from_bytes(credentials).shown()
-    return tls.from_environment() if credentials is None else tls.within(credentials)
+    return showing.from_environment() if credentials is None else showing.within(credentials)
 
 
 def _owner(shown: Shows | None, said: str | None) -> str:

@@ -10,7 +10,7 @@ from txnstatus.errors import InvalidArgument
 MAX_REVOKED = 1_000
 MAX_SHOWN = 120
 """Characters of what is refused that an error repeats."""
-_WHAT = re.compile(r"(node|host|user)/([A-Za-z0-9][A-Za-z0-9._@-]{0,99})|(serial)/([1-9A-F][0-9A-F]{0,39})")
+_WHAT = re.compile(r"(node|host|user)/([A-Za-z0-9][A-Za-z0-9._@:-]{0,99})|(serial)/([1-9A-F][0-9A-F]{0,39})")
 
 
 def of_name(kind: str, name: str) -> str:

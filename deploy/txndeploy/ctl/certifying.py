@@ -10,7 +10,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 import txnclient
 from txndeploy.errors import ConfigError
-from txndeploy.local.authority import DAYS, Authority
+from txndeploy.local.authority import DAYS, Authority, make_secret
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import console, plain
 from txnstatus.proto import admin_pb2
@@ -78,6 +78,19 @@ def cert_user(
 ) -> None:
     """Issue the certificate of a person or a program."""
     _issue(Kind.USER, name, ca, out, (), days)
+
+
+@cert_app.command("secret")
+@tells_errors
+def cert_secret(
+    name: Annotated[str, typer.Argument(help="Whom transactions are to name as their owner.")],
+    authority: Annotated[Path, typer.Option("--ca", help="A directory with the ca.pem by which nodes are known.")],
+    out: Annotated[Path, typer.Option("--out", help="Where ca.pem and secret go, for the user.")],
+    secrets: Annotated[Path, typer.Option("--secrets", help="The nodes' file, to which the hashed one is added.")],
+) -> None:
+    """Draw a secret of a user, in place of a certificate; in place of the one that there was."""
+    make_secret(name, authority, out, secrets)
+    console().print(f"The secret of {plain(name)} is in {plain(str(out))}; {plain(str(secrets))} goes to all nodes.")
 
 
 @cert_app.command("revoke")

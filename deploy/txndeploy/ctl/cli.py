@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 _FROM_EXTRA = frozenset(
-    {"typer", "rich", "pydantic", "pysyncobj", "pyarrow", "uvloop", "click", "tomli_w", "cryptography"}
+    {"typer", "rich", "pydantic", "pysyncobj", "pyarrow", "uvloop", "click", "tomli_w", "cryptography", "jwt"}
 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from secrets import token_urlsafe
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -26,6 +27,8 @@ from txndeploy.errors import ConfigError
 from txnstatus.process.durable import make_directory, write_file
 from txnstatus.security import principals
 from txnstatus.security.principals import Kind, Principal
+from txnstatus.security.secrets import SECRET_BYTES, Hashed
+from txnstatus.security.showing import SECRET
 from txnstatus.security.tls import TlsFiles
 
 CERTIFICATE, KEY = "ca.pem", "ca-key.pem"
@@ -109,6 +112,26 @@ class Authority:
         _write_key(files.key, key)
         write_file(files.certificate, built.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM))
         return principal
+
+
+def make_secret(name: str, authority: Path, directory: Path, hashed: Path) -> None:
+    """Draws the secret of a user: `ca.pem` and `secret` in a directory, and its line in the nodes' file of hashed ones.
+
+    `authority`: a directory with `ca.pem`. Raises ConfigError.
+    """
+    if not principals.is_name(name):
+        raise ConfigError(f"{name!r} cannot be the name of a {Kind.USER}")
+    secret = token_urlsafe(SECRET_BYTES)
+    try:
+        pem = (authority / CERTIFICATE).read_bytes()
+        there = hashed.read_text().splitlines() if hashed.exists() else []
+    except OSError as error:
+        raise ConfigError(f"{error.filename} cannot be read: {error.strerror}") from error
+    others = [line for line in there if line.rsplit(":", 3)[0] != name]
+    make_directory(directory)
+    write_file(directory / CERTIFICATE, pem)
+    write_file(directory / SECRET, f"{name}:{secret}\n".encode(), 0o600)
+    write_file(hashed, "".join(f"{line}\n" for line in [*others, Hashed.of(secret).line(name)]).encode(), 0o600)
 
 
 def _builder(name: str, key: ec.EllipticCurvePublicKey, days: float) -> x509.CertificateBuilder:

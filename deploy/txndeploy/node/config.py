@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -23,6 +23,9 @@ from txnstatus.raft.settings import RaftSettings
 from txnstatus.rpc.guests import UNFINISHED_BYTES
 from txnstatus.security.tls import Tls, TlsFiles
 from txnstatus.types import ConflictStrategy
+
+if TYPE_CHECKING:
+    from txnstatus.security.jwts import Jwts
 
 NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
 Address = Annotated[str, Field(pattern=ADDRESS_PATTERN)]
@@ -62,6 +65,25 @@ class TlsSection(_Section):
     def open(self) -> Tls:
         """Raises InvalidArgument."""
         return Tls(TlsFiles(self.ca, self.certificate, self.key))
+
+
+class JwtSection(_Section):
+    """The issuer whose JSON Web Tokens count, in place of users' certificates."""
+
+    issuer: str = Field(min_length=1)
+    audience: str = Field(min_length=1)
+    keys: Path
+    """The issuer's public key or certificate (PEM), or its set of keys (JWKS). A change is noticed."""
+    algorithms: tuple[str, ...] = Field(min_length=1)
+    leeway_seconds: float = Field(30.0, ge=0, le=600)
+    claim: str = Field("sub", min_length=1)
+    """The claim that has the user's name."""
+
+    def open(self) -> Jwts:
+        """Raises InvalidArgument."""
+        from txnstatus.security.jwts import Issuer, Jwts  # whoever wants none does without the library
+
+        return Jwts(Issuer(**self.model_dump()))
 
 
 class RaftSection(_Section):
@@ -183,6 +205,10 @@ class NodeConfig(_Section):
     """TLS on every connection."""
     admins: tuple[Identity, ...] = ()
     """Users who are admins of the cluster whatever is granted, and grant the first roles. The same on every node."""
+    jwt: JwtSection | None = None
+    """Users who show a token in place of a certificate."""
+    secrets: Path | None = None
+    """The hashed secrets of users who show one in place of a certificate. A change is noticed."""
     insecure: bool = False
     """Whether the node is to go without: whoever reaches its ports may do anything, so they are on loopback."""
     raft: RaftSection = RaftSection()

@@ -8,12 +8,12 @@ import fcntl
 import json
 import logging
 import os
-import secrets
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from secrets import randbits
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -49,6 +49,7 @@ from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.recording import Recording
 from txnstatus.security.bearers import Bearers
 from txnstatus.security.principals import Kind, Principal
+from txnstatus.security.secrets import Secrets
 from txnstatus.security.tls import Tls
 from txnstatus.security.trail_files import TrailFiles
 from txnstatus.status.table import TxnStatusTable
@@ -88,7 +89,7 @@ class Node:
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
-        self.incarnation = secrets.randbits(63)
+        self.incarnation = randbits(63)
         bounds, self._tls = _bounds(config), _tls(config)
         self._lock = _own_directory(config)
         environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS))
@@ -107,7 +108,7 @@ class Node:
         self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
         self._trail = _trail(config, environment) if self._tls is not None else None
         self._roles.registry.recording = Recording(self._trail)
-        bearers = Bearers(lambda: cluster.cluster_id, lambda: cluster.state.ticket_keys, environment.wall_micros)
+        bearers = _bearers(config, cluster, environment)
         accept = {Purpose.RAFT: self._transport.accept}
         self._revoked: Callable[[], Collection[str]] = lambda: cluster.state.revoked
         self._listener = Listener(self._roles.registry, accept, bounds, self._tls, bearers, self._revoked)
@@ -206,6 +207,8 @@ def _tls(config: NodeConfig) -> Tls | None:
     """Raises StartError where the files do not go together, or are somebody else's; or where there is to be no TLS, and
     that is not said, or others than this machine's programs would reach the node."""
     if config.tls is None:
+        if config.jwt is not None or config.secrets is not None:
+            raise StartError("[jwt] and secrets are for nodes with [tls]: what is shown would be readable")
         addresses = (config.nodes[config.node_id].address, config.grpc_address, config.http_address)
         _require_loopback([address for address in addresses if address], said=config.insecure)
         return None
@@ -228,6 +231,24 @@ def _trail(config: NodeConfig, environment: Environment) -> TrailFiles:
         raise StartError(f"what is done on the node cannot be recorded in {directory}: {error.strerror}") from error
     except TrailBroken as error:
         raise StartError(f"{directory} was changed: {error}; keep it, move it away, and start the node") from error
+
+
+def _bearers(config: NodeConfig, cluster: ClusterMap, environment: Environment) -> Bearers:
+    """Raises StartError where the files of who is known without a certificate cannot be used."""
+    try:
+        jwts = config.jwt.open() if config.jwt is not None else None
+        secrets = Secrets(config.secrets) if config.secrets is not None else None
+    except InvalidArgument as error:
+        raise StartError(str(error)) from error
+    return Bearers(
+        lambda: cluster.cluster_id,
+        lambda: cluster.state.ticket_keys,
+        environment.wall_micros,
+        config.cluster_name,
+        environment.blocking,
+        jwts,
+        secrets,
+    )
 
 
 def _require_loopback(addresses: Sequence[str], *, said: bool) -> None:

@@ -18,7 +18,7 @@ from txnstatus.security.tls import Tls
 
 STATE = "txnstatus.TxnManager/GetTransactionState"
 SECONDS = 10.0
-USERS = ("alice", "bob")
+USERS = ("alice", "bob", "loader")
 """Users who may do anything."""
 
 METHOD = pb.DESCRIPTOR.services_by_name["TxnManager"].methods_by_name["GetTransactionState"]

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19txnstatus/proto/rpc.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"\xe7\x01\n\x05\x46rame\x12\x1e\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x0f.txnstatus.Call\x12!\n\x07replies\x18\x02 \x03(\x0b\x32\x10.txnstatus.Reply\x12%\n\x05hello\x18\x03 \x01(\x0b\x32\x16.txnstatus.Frame.Hello\x1aL\n\x05Hello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12/\n\ncredential\x18\x02 \x01(\x0b\x32\x1b.txnstatus.Frame.Credential\x1a&\n\nCredential\x12\x10\n\x06ticket\x18\x01 \x01(\x0cH\x00\x42\x06\n\x04kind\"Z\n\x04\x43\x61ll\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x16\n\x0etimeout_millis\x18\x04 \x01(\r\x12\r\n\x05group\x18\x05 \x01(\t\"[\n\x05Reply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12%\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\x12\x0e\n\x06led_at\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19txnstatus/proto/rpc.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\"\xc9\x02\n\x05\x46rame\x12\x1e\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x0f.txnstatus.Call\x12!\n\x07replies\x18\x02 \x03(\x0b\x32\x10.txnstatus.Reply\x12%\n\x05hello\x18\x03 \x01(\x0b\x32\x16.txnstatus.Frame.Hello\x1aL\n\x05Hello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12/\n\ncredential\x18\x02 \x01(\x0b\x32\x1b.txnstatus.Frame.Credential\x1a`\n\nCredential\x12\x10\n\x06ticket\x18\x01 \x01(\x0cH\x00\x12\r\n\x03jwt\x18\x02 \x01(\tH\x00\x12)\n\x06secret\x18\x03 \x01(\x0b\x32\x17.txnstatus.Frame.SecretH\x00\x42\x06\n\x04kind\x1a&\n\x06Secret\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\"Z\n\x04\x43\x61ll\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x16\n\x0etimeout_millis\x18\x04 \x01(\r\x12\r\n\x05group\x18\x05 \x01(\t\"[\n\x05Reply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12%\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\x12\x0e\n\x06led_at\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,13 +33,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.rpc_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FRAME']._serialized_start=71
-  _globals['_FRAME']._serialized_end=302
+  _globals['_FRAME']._serialized_end=400
   _globals['_FRAME_HELLO']._serialized_start=186
   _globals['_FRAME_HELLO']._serialized_end=262
   _globals['_FRAME_CREDENTIAL']._serialized_start=264
-  _globals['_FRAME_CREDENTIAL']._serialized_end=302
-  _globals['_CALL']._serialized_start=304
-  _globals['_CALL']._serialized_end=394
-  _globals['_REPLY']._serialized_start=396
-  _globals['_REPLY']._serialized_end=487
+  _globals['_FRAME_CREDENTIAL']._serialized_end=360
+  _globals['_FRAME_SECRET']._serialized_start=362
+  _globals['_FRAME_SECRET']._serialized_end=400
+  _globals['_CALL']._serialized_start=402
+  _globals['_CALL']._serialized_end=492
+  _globals['_REPLY']._serialized_start=494
+  _globals['_REPLY']._serialized_end=585
 # @@protoc_insertion_point(module_scope)

@@ -17,10 +17,21 @@ class Frame(_message.Message):
         credential: Frame.Credential
         def __init__(self, cluster_id: _Optional[str] = ..., credential: _Optional[_Union[Frame.Credential, _Mapping]] = ...) -> None: ...
     class Credential(_message.Message):
-        __slots__ = ("ticket",)
+        __slots__ = ("ticket", "jwt", "secret")
         TICKET_FIELD_NUMBER: _ClassVar[int]
+        JWT_FIELD_NUMBER: _ClassVar[int]
+        SECRET_FIELD_NUMBER: _ClassVar[int]
         ticket: bytes
-        def __init__(self, ticket: _Optional[bytes] = ...) -> None: ...
+        jwt: str
+        secret: Frame.Secret
+        def __init__(self, ticket: _Optional[bytes] = ..., jwt: _Optional[str] = ..., secret: _Optional[_Union[Frame.Secret, _Mapping]] = ...) -> None: ...
+    class Secret(_message.Message):
+        __slots__ = ("name", "secret")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        SECRET_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        secret: str
+        def __init__(self, name: _Optional[str] = ..., secret: _Optional[str] = ...) -> None: ...
     CALLS_FIELD_NUMBER: _ClassVar[int]
     REPLIES_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import os
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
@@ -275,8 +276,8 @@ class _Guest(Connection):
             return
         finally:
             self.go_on()
-        left = self._bearer.expires - bearers.now
-        self._expiry = asyncio.get_running_loop().call_later(max(0.0, left), self.close)
+        if (left := self._bearer.expires - bearers.now) < math.inf:
+            self._expiry = asyncio.get_running_loop().call_later(max(0.0, left), self.close)
         self._admit(frame)
         for each in meanwhile:
             self.hand_on(each)

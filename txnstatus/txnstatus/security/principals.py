@@ -17,7 +17,7 @@ from txnstatus.values import value
 
 MAX_SHOWN = 120
 """Characters of a name that is refused which an error repeats."""
-_URI = re.compile(r"spiffe://([A-Za-z0-9][A-Za-z0-9._-]{0,62})/(node|host|user)/([A-Za-z0-9][A-Za-z0-9._@-]{0,99})")
+_URI = re.compile(r"spiffe://([A-Za-z0-9][A-Za-z0-9._-]{0,62})/(node|host|user)/([A-Za-z0-9][A-Za-z0-9._@:-]{0,99})")
 
 
 class Kind(StrEnum):
@@ -72,6 +72,11 @@ def parse(uri: str) -> Principal | None:
     """None: it is no name of ours."""
     found = _URI.fullmatch(uri)
     return Principal(found[1], Kind(found[2]), found[3]) if found else None
+
+
+def is_name(name: str) -> bool:
+    """Whether a user can be called so."""
+    return parse(f"spiffe://any/{Kind.USER}/{name}") is not None
 
 
 def of_certificate(certificate: Mapping[str, Any] | None) -> Principal | None:

@@ -147,12 +147,13 @@ def check_cluster_of(found: Principal | None, own: Principal) -> None:
 
 
 def check_process(found: Principal | None, own: Principal, expected: str = "") -> None:
-    """Whether who answers is who it has to be: the process `expected`, `node/n1` say; empty: any node of the cluster.
+    """Whether who answers is who it has to be: the process `expected`, `node/n1` say; empty: any node of the cluster,
+    or of any where it is not said of which `own` is.
 
     Raises Unauthenticated; its sentence begins after the other side's address.
     """
     is_right = found is not None and (found.owner == expected if expected else found.kind is Kind.NODE)
-    if found is None or not is_right or found.cluster != own.cluster:
+    if found is None or not is_right or found.cluster != (own.cluster or found.cluster):
         raise Unauthenticated(f"it is {found or 'nobody'}, and not {expected or 'a node'} of cluster {own.cluster}")
 
 
