@@ -38,7 +38,7 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
         "drop_range": pb.CatalogCommand(drop_range={"number": 0, "last_commit_ts": 1}),
         "set_option": pb.CatalogCommand(set_option={"name": "keepalive_max_ms", "value": 3_600_000}),
         "replace_node": pb.CatalogCommand(replace_node=replacement),
-        "move_replica": pb.CatalogCommand(move_replica={"group": "group-0"}),
+        "move_replica": pb.CatalogCommand(move_replica={"group": "group-0", "old_node": "n1", "new_node": "n2"}),
         "finish_replacement": pb.CatalogCommand(finish_replacement={}),
         "found": pb.CatalogCommand(found={"state": catalog(world)}),
         "register_foreign": pb.CatalogCommand(register_foreign={"name": "there", "address": "127.0.0.1:1"}),

@@ -36,7 +36,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.grpc_server import DETAIL_KEY, GROUP_KEY, GRPC_OPTIONS
 
-OWNER = "the owner"
+OWNER = "the-owner"
 FOREIGN = "elsewhere"
 """A foreign participant, whose host is nowhere."""
 CALL_SECONDS = 10.0

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Protocol
 
+from txnstatus.catalog.catalog import Replacement
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2
@@ -64,12 +65,12 @@ class ReplicaAdmin:
 
     async def move_replica(self, request: admin_pb2.MoveReplicaRequest) -> admin_pb2.MoveReplicaResponse:
         """On the group's leader: one leaves, then another comes; one change at a time."""
-        group, new = self._driver.group.group, request.new_node
-        if new not in self._client.cluster.state.nodes:
-            raise Unavailable(f"the catalog of {self._node_id} does not know {new} yet")
+        group, old, new = self._driver.group.group, request.old_node, request.new_node
+        if self._client.cluster.state.replacement != Replacement(old, new):
+            raise Unavailable(f"the catalog of {self._node_id} does not say that {new} takes the place of {old}")
         self._driver.check_lease()
         await self._ask_node(new)  # it must live, before the old one goes
-        await self._driver.change_members(remove=request.old_node)
+        await self._driver.change_members(remove=old)
         members = await self._driver.change_members(add=new)
         replicas = {replica.group: replica for replica in (await self._ask_node(new)).groups}
         if group not in replicas or new not in replicas[group].members:

@@ -73,8 +73,8 @@ def swap(old: str, new: str, address: str = "host9:7051") -> pb.CatalogCommand.R
     return pb.CatalogCommand.ReplaceNode(old_node=old, new_node=new, address=address)
 
 
-def move(group: str) -> pb.CatalogCommand.MoveReplica:
-    return pb.CatalogCommand.MoveReplica(group=group)
+def move(group: str, old: str = "n2", new: str = "n9") -> pb.CatalogCommand.MoveReplica:
+    return pb.CatalogCommand.MoveReplica(group=group, old_node=old, new_node=new)
 
 
 # ---- the beginning
@@ -334,6 +334,19 @@ def test_nothing_moves_without_a_replacement_or_a_group() -> None:
     assert type(refused(catalog, move_replica=move("group-77"))) is IllegalState
 
 
+def test_what_comes_late_of_one_replacement_moves_nothing_in_the_next() -> None:
+    """A node that had been asked for its place was taken for one that had left, and closed its replica."""
+    catalog = new_catalog()
+    ok(catalog, replace_node=swap("n2", "n9"))
+    for group in [name for name, members in catalog.state.groups.items() if "n2" in members]:
+        ok(catalog, move_replica=move(group))
+    ok(catalog, finish_replacement={})
+    ok(catalog, replace_node=swap("n9", "n8", "host8:7051"))
+    error = refused(catalog, move_replica=move(CATALOG))
+    assert type(error) is IllegalState
+    assert "n2 by n9" in error.message
+
+
 # ---- whatever comes
 
 NAMES = st.sampled_from(["n1", "n2", "n8", "n9"])
@@ -349,7 +362,7 @@ COMMANDS = st.one_of(
         st.integers(-5, 2000),
     ),
     st.builds(lambda old, new: pb.CatalogCommand(replace_node=swap(old, new, f"{new}:1")), NAMES, NAMES),
-    st.builds(lambda group: pb.CatalogCommand(move_replica=move(group)), GROUPS),
+    st.builds(lambda group, old, new: pb.CatalogCommand(move_replica=move(group, old, new)), GROUPS, NAMES, NAMES),
     st.just(pb.CatalogCommand(finish_replacement={})),
     st.builds(
         lambda name: pb.CatalogCommand(add_group={"name": name}), st.sampled_from(["group-1", "group-2", CATALOG, ""])

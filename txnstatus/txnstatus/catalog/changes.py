@@ -77,8 +77,8 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
             return _distrust(state, what, restores=restores)
         case cmd.ReplaceNode(old_node, new_node, address):
             return _replace_node(state, Replacement(old_node, new_node), address)
-        case cmd.MoveReplica(group):
-            return _move_replica(state, group)
+        case cmd.MoveReplica(group, old_node, new_node):
+            return _move_replica(state, group, Replacement(old_node, new_node))
         case cmd.FinishReplacement():
             return _finish_replacement(state)
         case cmd.RegisterForeign():
@@ -191,10 +191,10 @@ def _replace_node(state: CatalogState, wanted: Replacement, address: str) -> Cat
     return replace(state, nodes=nodes, replacement=wanted)
 
 
-def _move_replica(state: CatalogState, group: str) -> CatalogState:
-    if state.replacement is None or group not in state.groups:
-        raise IllegalState(f"no replacement is under way in group {group!r}")
-    old, new = state.replacement.old_node, state.replacement.new_node
+def _move_replica(state: CatalogState, group: str, replacement: Replacement) -> CatalogState:
+    old, new = replacement.old_node, replacement.new_node
+    if state.replacement != replacement or group not in state.groups:
+        raise IllegalState(f"no replacement of {old} by {new} is under way in group {group!r}")
     members = tuple(new if member == old else member for member in state.groups[group])
     return state if members == state.groups[group] else replace(state, groups={**state.groups, group: members})
 

@@ -63,9 +63,14 @@ class ReplaceNode:
 
 @value
 class MoveReplica:
-    """The new node has taken the old one's place in one group."""
+    """The new node has taken the old one's place in one group.
+
+    It names both: one that comes late may find another replacement under way.
+    """
 
     group: str
+    old_node: str
+    new_node: str
 
 
 @value

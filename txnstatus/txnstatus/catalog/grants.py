@@ -36,8 +36,8 @@ def grants_after(
             check_room(after)
             return after
         case cmd.Revoke(name, identity, role):
-            known, taken = grants.get(check_object(name)), check_role(role)
-            return grants if known is None else _put(grants, name, without(known, identity, (taken,)))
+            known, who, taken = grants.get(check_object(name)), check_identity(identity), check_role(role)
+            return grants if known is None else _put(grants, name, without(known, who, (taken,)))
         case cmd.ForgetGrants(table, table_id):
             is_its = table in grants and grants[table].table_id == table_id and bool(table_id)
             return _put(grants, table, None) if is_its else grants

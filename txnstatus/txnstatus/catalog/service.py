@@ -143,8 +143,9 @@ class ReplicaMover:
             log.info("%s has taken the place of %s", replacement.new_node, replacement.old_node)
 
     async def _move(self, group: str, replacement: Replacement) -> None:
-        request = admin_pb.MoveReplicaRequest(old_node=replacement.old_node, new_node=replacement.new_node)
+        old, new = replacement.old_node, replacement.new_node
+        request = admin_pb.MoveReplicaRequest(old_node=old, new_node=new)
         await self._client.call_leader(
             group, "txnstatus.Admin/MoveReplica", request, admin_pb.MoveReplicaResponse, MOVE_SECONDS
         )
-        await self._catalog.change(cmd.MoveReplica(group))
+        await self._catalog.change(cmd.MoveReplica(group, old, new))

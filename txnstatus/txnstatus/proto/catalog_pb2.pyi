@@ -170,10 +170,14 @@ class CatalogCommand(_message.Message):
         address: str
         def __init__(self, old_node: _Optional[str] = ..., new_node: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
     class MoveReplica(_message.Message):
-        __slots__ = ("group",)
+        __slots__ = ("group", "old_node", "new_node")
         GROUP_FIELD_NUMBER: _ClassVar[int]
+        OLD_NODE_FIELD_NUMBER: _ClassVar[int]
+        NEW_NODE_FIELD_NUMBER: _ClassVar[int]
         group: str
-        def __init__(self, group: _Optional[str] = ...) -> None: ...
+        old_node: str
+        new_node: str
+        def __init__(self, group: _Optional[str] = ..., old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
     class FinishReplacement(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
