@@ -489,7 +489,7 @@ def test_a_node_that_was_replaced_counts_no_more() -> None:
     assert not catalog.state.revoked
     for group in list(catalog.state.groups):
         if "n2" in catalog.state.groups[group]:
-            ok(catalog, move_replica={"group": group})
+            ok(catalog, move_replica=move(group))
     assert ok(catalog, finish_replacement={}).revoked == {"node/n2"}
 
 
