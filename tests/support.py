@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -65,6 +66,11 @@ def visible(client: Client, *tables: str) -> list[list[int]]:
     """The ids that one snapshot sees in each table, sorted."""
     snapshot = client.snapshot()
     return [sorted(snapshot.to_arrow(table)["id"].to_pylist()) for table in tables]
+
+
+def parquet_files(location: Path) -> list[str]:
+    """The names of those below a directory, while somebody removes what lies there: a glob fails where that is met."""
+    return [name for _, _, names in os.walk(location) for name in names if name.endswith(".parquet")]
 
 
 def is_retired(client: Client, table: str, at: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.support import wait_until
+from tests.support import parquet_files, wait_until
 from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import free_ports
@@ -75,4 +75,4 @@ def test_a_task_that_spark_runs_twice_counts_once(
     # By handles: the driver's own directory with the manifest, and one for each attempt that counts.
     directories = {"handles": 5, "sql": 1}[by]
     wait_until(lambda: len(list(location.glob("delta_*"))) == directories, "the losing attempt's directory is removed")
-    wait_until(lambda: len(list(location.rglob("*.parquet"))) == 4, "the losing attempt's file is removed")
+    wait_until(lambda: len(parquet_files(location)) == 4, "the losing attempt's file is removed")
