@@ -80,7 +80,7 @@ async def test_a_ticket_that_does_not_hold_is_told_nothing_more_and_the_log_has_
 async def test_a_ticket_of_a_newer_key_is_asked_for_elsewhere(air: Identities) -> None:
     async with serving(air, Clock()) as old, asyncio.timeout(SECONDS):
         with pytest.raises(Unavailable, match="has not heard yet of the key"):
-            await asyncio.to_thread(_ask, [old.address], shown(air, number=3), 0.3)
+            await asyncio.to_thread(_ask, [old.address], shown(air, number=3), 2.0)
 
 
 def _ask(addresses: list[str], by: ShownTicket, timeout: float) -> int:
