@@ -16,6 +16,7 @@ from txnclient.sparksql import attach, detach
 from txndeploy.demo.spark_session import LOCAL_CLUSTER, local_cluster_session
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
+from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +64,15 @@ def catalog(spark: SparkSession, cluster: LocalCluster) -> Iterator[str]:
 def sql(spark: SparkSession, catalog: str) -> Callable[[str], DataFrame]:
     """Runs a statement in a session to which the catalog is attached."""
     return spark.sql
+
+
+@pytest.fixture
+def nothing_left(sql: Callable[[str], DataFrame], client: Client) -> Iterator[None]:
+    """No test leaves a transaction open."""
+    yield
+    if left := client.transactions([TxnState.OPEN]):
+        sql("ROLLBACK")
+    assert not left
 
 
 @pytest.fixture

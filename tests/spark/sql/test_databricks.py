@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyspark
@@ -11,21 +11,13 @@ import pytest
 from tests.spark.sql.looking import found, ids, there
 from txnclient import Client
 from txnstatus.errors import Conflict, IllegalState, InvalidArgument
-from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NewTable = Callable[..., str]
 Sql = Callable[[str], "DataFrame"]
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(sql: Sql, client: Client) -> Iterator[None]:
-    yield
-    if left := client.transactions([TxnState.OPEN]):
-        sql("ROLLBACK")
-    assert not left
+pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def test_a_script_moves_as_it_is_with_the_catalog_before_names(sql: Sql, client: Client, new_table: NewTable) -> None:

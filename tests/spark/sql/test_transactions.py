@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 NewTable = Callable[..., str]
 Sql = Callable[[str], "DataFrame"]
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(sql: Sql, client: Client) -> Iterator[None]:
-    """No test leaves a transaction open."""
-    yield
-    if left := client.transactions([TxnState.OPEN]):
-        sql("ROLLBACK")
-    assert not left
+pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def only(frame: DataFrame) -> Row:
