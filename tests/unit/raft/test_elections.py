@@ -150,6 +150,25 @@ def test_a_leader_whose_process_has_ended_is_replaced_when_the_promises_are_over
     cluster.settle()
 
 
+@pytest.mark.parametrize("lost", ["request_vote", "response_vote"])
+@pytest.mark.parametrize("seed", range(6))
+def test_an_election_that_comes_to_nothing_is_followed_by_another_at_once(
+    monkeypatch: pytest.MonkeyPatch, seed: int, lost: str
+) -> None:
+    """Votes that were split, or came too late: the leader's process is gone still, and no time-out is waited for."""
+    cluster = Cluster(monkeypatch, seed=seed, settings=PATIENT)
+    leader = cluster.leader()
+    cluster.commit(3)
+    term = cluster[leader].live.term
+    cluster.tap = lambda _sender, _receiver, message: (
+        not (message.WhichOneof("body") == lost and message.term <= term + 2)
+    )
+    cluster.kill(leader)
+    rounds = 3 * (PATIENT.heartbeat_seconds * 2 + SIX_MESSAGES)
+    assert time_to_replace(cluster, leader) < PATIENT.promise_seconds + rounds
+    cluster.settle()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_connection_that_breaks_elects_nobody(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """It is made again, or the other follower still hears the leader."""

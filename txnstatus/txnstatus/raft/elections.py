@@ -11,7 +11,8 @@ that is further along goes first, or else the one that comes first in the group'
 
 When to ask. A leader that is silent may have paused: its followers wait for an election time-out. Where the connection
 to it has ended, its process has most likely ended, too, for a paused one keeps it. Then they ask as soon as their
-promises are over, one after the other; if it was the connection alone, whoever still hears the leader refuses.
+promises are over, one after the other; if it was the connection alone, whoever still hears the leader refuses. And they
+ask again where an election came to nothing, its votes split or too late: until one leads, or the connection is back.
 
 Abstaining. A replica that starts with an empty directory as a member may have had one before: what it promised and
 acknowledged then is forgotten. Until it has caught up with a leader it does not vote, except to found the group. And it
@@ -72,6 +73,10 @@ class Elections:
         self._is_new = self._last == EMPTY_LOG and self.term == 0
         # A lease may rest on a promise that was made before the start, unless this replica is new.
         self._heard_leader_at = float("-inf") if self._is_new else monotonic()
+        self._last_leader = ""
+        """Whom this replica heard lead last; empty = nobody since it led itself."""
+        self._seen_term = self.term
+        self._term_began_at = float("-inf")
         self._sent: dict[str, int] = {}
         self._echoes: dict[str, int] = {}
         self._majority_echo: tuple[Members, float] | None = None
@@ -124,6 +129,7 @@ class Elections:
 
     def heard_leader(self, leader: str, sent: int) -> None:
         self._heard_leader_at = self._monotonic()
+        self._last_leader = leader
         self._sent[leader] = sent
         self._asked_term = -1
 
@@ -210,6 +216,8 @@ class Elections:
 
     def should_campaign(self) -> bool:
         """Asked once a tick: whether this replica begins an election in it."""
+        if self._seen_term != self.term:
+            self._seen_term, self._term_began_at = self.term, self._monotonic()
         campaigns = self._should_campaign()
         if campaigns:
             self._campaigned_at = self._monotonic()
@@ -238,12 +246,16 @@ class Elections:
     def _turn_comes_at(self) -> float:
         """When this replica asks for another leader, as the connection to the one that it had has ended; infinite: it
         has not."""
-        leader = self._replica.leader_id
-        if leader in ("", self._node_id) or leader in self._connected or not self.may_campaign:
+        lost = self._replica.leader_id or self._last_leader
+        if lost in ("", self._node_id) or lost in self._connected or not self.may_campaign:
             return float("inf")
-        before = sum(1 for other in self._replica.order if other != leader and self._goes_before(other))
+        before = sum(1 for other in self._replica.order if other != lost and self._goes_before(other))
         promised_until = self._heard_leader_at + self._settings.promise_seconds
-        return max(promised_until + before * self._turn_seconds, self._asked_at + self._turn_seconds)
+        turn_comes_at = max(promised_until + before * self._turn_seconds, self._asked_at + self._turn_seconds)
+        if self._replica.leader_id:
+            return turn_comes_at
+        # An election is under way, or has come to nothing: who is elected in it has a heartbeat's time to say so.
+        return max(turn_comes_at, self._term_began_at + self._settings.heartbeat_seconds + before * self._turn_seconds)
 
     def idle_seconds(self) -> float:
         """Until this replica asks by itself for another leader."""
@@ -298,6 +310,7 @@ class Elections:
     def leads(self) -> None:
         """Said in every tick in which this replica leads."""
         self.took_part()
+        self._last_leader = ""
         if self._elected_term != self.term:
             self._elected_term, self._elected_at = self.term, self._monotonic()
             self.successor = ""
