@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DIALECT = "databricks"
 _MAKERS = terms.MAKERS | functions.MAKERS
 _INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>")
+_TOKEN = re.compile(r"<Token token_type: TokenType\.(\w+), text: (.*), line: \d+, col: \d+.*>", re.DOTALL)
 _OWN_TYPES = {
     "boolean": "boolean",
     "tinyint": "tinyint",
@@ -198,7 +199,8 @@ def parsed(text: str, said: str) -> Any:
         errors = getattr(error, "errors", None)
         why = str(error)
         if errors:
-            why = f"{_INCOMPLETE.sub(_named, errors[0]['description'])}, at character {errors[0]['col']}"
+            said_of = _TOKEN.sub(_found, _INCOMPLETE.sub(_named, errors[0]["description"]))
+            why = f"{said_of}, at character {errors[0]['col']}"
         raise InvalidArgument(f"{said} does not read as Spark SQL: {why}") from None
     except RecursionError:
         raise InvalidArgument(f"{said}: it has too many parts in each other") from None
@@ -211,6 +213,10 @@ def parsed(text: str, said: str) -> Any:
 
 def _named(missing: re.Match[str]) -> str:
     return f"{missing[1].upper()} is not complete"
+
+
+def _found(token: re.Match[str]) -> str:
+    return "nothing more" if token[1] == "SENTINEL" else repr(token[2])
 
 
 def _check_quotes(tokens: Sequence[Any], said: str) -> None:

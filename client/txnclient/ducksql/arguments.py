@@ -29,12 +29,15 @@ def evaluated(parameter: Parameter, text: str, args: Arguments) -> Any:
         case "TIMESTAMP":
             return micros_at(_time(found))
         case "ARRAY":
-            fits = isinstance(found, list) and all(isinstance(each, int) for each in found)
+            fits = isinstance(found, list) and all(type(each) is _OF_ARRAYS[parameter.type] for each in found)
         case _:
             fits = isinstance(found, dict)
     if not fits:
         raise InvalidArgument(f"{parameter.name} is {found!r:.200}: expected {parameter.type}")
     return found
+
+
+_OF_ARRAYS = {"ARRAY<BIGINT>": int, "ARRAY<STRING>": str}
 
 
 def instant(tree: exp.Expression, args: Arguments) -> int | datetime:

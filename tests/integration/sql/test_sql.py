@@ -272,6 +272,20 @@ def test_a_session_goes_back_to_a_savepoint(client: Client, flights: str) -> Non
     assert client.sql(count)["n"][0].as_py() == before
 
 
+def test_tables_are_restored_to_a_savepoint_a_version_and_a_time(client: Client, flights: str) -> None:
+    """Names of tables were refused: an array could have nothing but numbers in it."""
+    name = f"before {flights}"
+    client.savepoint(name, [flights])
+    then = client.snapshot().timestamp
+    try:
+        for to in (f"SAVEPOINT '{name}'", f"VERSION {then}", f"TIMESTAMP '{datetime.now(UTC).isoformat()}'"):
+            client.sql(f"DELETE FROM {flights} WHERE minutes > 8")
+            assert rows(client.sql(f"RESTORE TABLES {flights} TO {to}"))[0][2] == flights
+            assert rows(client.sql(f"SELECT count(*) FROM {flights}")) == [(4,)]
+    finally:
+        client.release_savepoint(name)
+
+
 def test_a_script_is_one_transaction(client: Client, flights: str) -> None:
     found = client.sql(f"INSERT INTO {flights} VALUES (';', 1); SELECT count(*) FROM {flights} -- ;\n;", label="both")
     assert rows(found) == [(5,)]
@@ -318,6 +332,9 @@ def test_locks_and_operators_statements(client: Client, flights: str) -> None:
     [
         ("SELEC 1", "does not read as Spark SQL"),
         ("SAVEPOINTS x", "does not read as Spark SQL"),
+        ("SELECT * FROM", "Expected table name but got nothing more, at character 13"),
+        ("DELETE FROM WHERE minutes = 1", "Expected table name but got 'WHERE', at character 17"),
+        ("ABORT TRANSACTIONS true", "at 'true'"),
         ("SELECT 'x", "does not read as SQL"),
         ("SELECT * FROM nobody", "a table is named database.table"),
         ("SELECT * FROM parquet.`/etc/passwd`", "."),
