@@ -47,6 +47,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
     },
     "docs/security.md": {
         "txnctl grant": "tests/integration/operating/test_roles.py",
+        "txnctl limit": "tests/integration/operating/test_limits.py",
         "txnctl audit": "tests/integration/operating/test_trail.py",
         "txnctl cert ca": "tests/unit/deploy/test_certificates.py",
         "txnctl cert revoke user/alice": "tests/integration/operating/test_secure.py",

@@ -187,6 +187,12 @@ class ClusterView:
         state = await self._catalog.change(catalog.Distrust(request.what, request.restores))
         return admin_pb.DistrustResponse(catalog=to_wire(state.public()))
 
+    async def set_limit(self, request: admin_pb.SetLimitRequest) -> admin_pb.SetLimitResponse:
+        """As `set_option`, for one user."""
+        command = catalog.SetLimit(request.identity, request.name, request.value, request.restores)
+        state = await self._catalog.change(command)
+        return admin_pb.SetLimitResponse(catalog=to_wire(state.public()))
+
     async def replace_node(self, request: admin_pb.ReplaceNodeRequest) -> admin_pb.ReplaceNodeResponse:
         command = catalog.ReplaceNode(request.old_node, request.new_node, request.address)
         state = await self._catalog.change(command)

@@ -230,9 +230,10 @@ class World:
 GRANTS: Mapping[str, Callable[[], Any]] = {
     **{f"txnstatus.{name}Request.object": lambda: "bad" for name in ("Grant", "Revoke", "ShowGrants")},
     "identity": lambda: "alice",
+    "txnstatus.SetLimitRequest.name": lambda: "user_lock_waits",
     "role": lambda: "reader",
 }
-"""What makes the fields of grants."""
+"""What makes the fields of grants and limits."""
 
 
 class _Values:

@@ -230,6 +230,7 @@ class Load:
         client.set_option("max_lifetime_ms", 0)
         client.turn_ticket_key()
         client.revoke_and_restore("user/spare")
+        client.limit_and_restore("alice")
 
     def _foreign(self, client: Recorder, _dice: random.Random) -> None:
         client.register_and_remove_foreign("spare")
@@ -467,6 +468,12 @@ class Recorder:
         for restores in (False, True):
             request = admin_pb2.DistrustRequest(what=what, restores=restores)
             self.client.call("txnstatus.Admin/Distrust", request, admin_pb2.DistrustResponse)
+
+    def limit_and_restore(self, user: str) -> None:
+        """Raises Unavailable."""
+        for restores in (False, True):
+            request = admin_pb2.SetLimitRequest(identity=user, name="user_lock_waits", value=7, restores=restores)
+            self.client.call("txnstatus.Admin/SetLimit", request, admin_pb2.SetLimitResponse)
 
     def register_and_remove_foreign(self, name: str) -> None:
         """As its host does when it starts, and an operator when it is gone for good. Raises Unavailable."""

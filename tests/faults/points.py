@@ -51,6 +51,7 @@ CATALOG_COMMANDS = (
     "ForgetGrants",
     "TurnTicketKey",
     "Distrust",
+    "SetLimit",
     "DropRange",
     "SetOption",
     "ReplaceNode",

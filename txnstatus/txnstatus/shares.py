@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from txnstatus.errors import LimitReached
@@ -41,12 +42,15 @@ class Users:
 
     def __init__(self) -> None:
         self.shares = Shares()
+        """Shares of each who has none of his own."""
+        self.own: Mapping[str, Shares] = {}
+        """Shares of single users, by their names."""
         self._uses: dict[str, _Use] = {}
         """Uses by name: as many as certificates name."""
 
     def connected(self, user: str) -> None:
         """One more connection; `disconnected` ends it."""
-        use, most = self._use(user), self.shares.connections
+        use, most = self._use(user), self._of(user).connections
         if most and use.connections >= most:
             raise _reached(user, f"has {use.connections} connections to this node", "user_connections", most)
         use.connections += 1
@@ -56,7 +60,7 @@ class Users:
 
     def begins(self, user: str, count: int, now: float) -> None:
         """A number of transactions are to begin. `now`: seconds."""
-        most = self.shares.begins_per_second
+        most = self._of(user).begins_per_second
         if not most:
             return
         use = self._use(user)
@@ -68,7 +72,7 @@ class Users:
 
     def answers(self, user: str, method: str, size: int) -> None:
         """A call is taken up; `answered` ends it."""
-        use, shares = self._use(user), self.shares
+        use, shares = self._use(user), self._of(user)
         if shares.calls_mib and use.bytes and use.bytes + size > shares.calls_mib << 20:
             raise _reached(user, f"has calls of {use.bytes} bytes under way", "user_calls_mib", shares.calls_mib)
         if shares.lock_waits and method == LOCK and use.locks >= shares.lock_waits:
@@ -81,6 +85,9 @@ class Users:
         use.bytes -= size
         use.locks -= method == LOCK
 
+    def _of(self, user: str) -> Shares:
+        return self.own.get(user, self.shares)
+
     def _use(self, user: str) -> _Use:
         use = self._uses.get(user)
         if use is None:
@@ -91,5 +98,5 @@ class Users:
 def _reached(user: str, has: str, option: str, most: int) -> LimitReached:
     return LimitReached(
         f"{user} {has}: {option} = {most} are possible",
-        hint=f"let some end first; an operator raises it for all: txnctl config set {option} N",
+        hint=f"let some end first; an operator raises it: txnctl limit set {user} {option} N",
     )

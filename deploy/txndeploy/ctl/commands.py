@@ -23,6 +23,7 @@ MODULES: Mapping[str, str] = {
     "group": "ctl.placing",
     "database": "ctl.placing",
     "config": "ctl.options",
+    "limit": "ctl.limiting",
     "node": "ctl.nodes",
     "backup": "ctl.backing_up",
     "participant": "ctl.participants",

@@ -132,6 +132,7 @@ class TxnSection(_Section):
     compact_lease_ms: int = _DEFAULTS.compact_lease_ms
     compact_wait_ms: int = _DEFAULTS.compact_wait_ms
     compact_file_bytes: int = _DEFAULTS.compact_file_bytes
+    user_open_transactions: int = _DEFAULTS.user_open_transactions
     user_connections: int = _DEFAULTS.user_connections
     user_begins_per_second: int = _DEFAULTS.user_begins_per_second
     user_calls_mib: int = _DEFAULTS.user_calls_mib

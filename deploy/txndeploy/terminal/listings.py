@@ -26,6 +26,7 @@ from txnclient.info import TableInfo
 from txnclient.read.table_files import TableFiles
 from txndeploy.terminal.output import Field, Listing
 from txnstatus.catalog.catalog import CatalogState, from_wire
+from txnstatus.catalog.options import OF_USERS
 from txnstatus.foreign import foreign_id
 from txnstatus.proto import admin_pb2, participant_pb2
 from txnstatus.types import EPOCH, TERMINAL, Timestamp, micros_of
@@ -374,3 +375,16 @@ def options(state: CatalogState) -> Listing:
     fields = (Field("name", "option", whole=True), Field("value", "value"), Field("meaning", "meaning"))
     rows = [dict(zip(("name", "value", "meaning"), option, strict=True)) for option in state.options.items()]
     return Listing("options", fields, rows)
+
+
+def limits(state: CatalogState, user: str) -> Listing:
+    """What holds for a user; empty: for all, and for each who has limits of his own."""
+    whose = [(user, state.limits.get(user, {}))] if user else [("", {}), *sorted(state.limits.items())]
+    rows = [
+        {"user": each or "all", "name": name, "value": state.limit(each, name), "own": name in own}
+        for each, own in whose
+        for name in OF_USERS
+        if user or not each or name in own
+    ]
+    fields = (Field("user", "user"), Field("name", "limit", whole=True), Field("value", "value"), Field("own", "own"))
+    return Listing("limits", fields, rows)

@@ -47,6 +47,7 @@ OPTIONS: Mapping[str, Sequence[int]] = {
     "staleness_interval_ms": (0, 100, 200, 500),
     "retention_ms": (1_000, 3_000, 3_600_000),
     "max_open_transactions": (0, 4, 12, 100_000),
+    "user_open_transactions": (0, 0, 3, 100_000),
 }
 """What is set at run time, and to what."""
 EXPECTED = (TxnAborted, CommitUnknown, Unavailable, IllegalState, Forgotten, LimitReached, SnapshotTooOld)

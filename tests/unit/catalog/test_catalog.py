@@ -509,6 +509,7 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, register_foreign=place())
     ok(catalog, turn_ticket_key={"after": 0, "key": KEY})
     ok(catalog, distrust={"what": "user/alice"})
+    ok(catalog, set_limit={"identity": "alice", "name": "user_lock_waits", "value": 7})
     catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7), is_public=True)
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())
     assert from_wire(wire) == catalog.state

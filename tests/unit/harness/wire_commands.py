@@ -30,17 +30,17 @@ DELETES = Deletes(DeadRowsRef("file:///w/_d", 9, 1, 2, 1), (FileDeletes("a", "7_
 STATUS_GOLDEN: list[tuple[status_cmd.Command, str]] = [
     (
         status_cmd.BeginTxns("req-1", 2, "ada", "nightly", 3000, 5),
-        "9a01a57265712d3102a3616461a76e696768746c79cd0bb805000090",
+        "9b01a57265712d3102a3616461a76e696768746c79cd0bb80500009000",
     ),
     (
         status_cmd.BeginTxns("req-1", 2, "ada", "nightly", 3000, 5, TS, 100_000),
-        "9a01a57265712d3102a3616461a76e696768746c79cd0bb805cf6124fee993bc0000ce000186a090",
+        "9b01a57265712d3102a3616461a76e696768746c79cd0bb805cf6124fee993bc0000ce000186a09000",
     ),
     (
         status_cmd.BeginTxns(
             "r", 1, "ada", "", 9, 5, participants=(Participant(ParticipantId("3.0"), "air.t", "abcdefgh"),)
         ),
-        "9a01a17201a3616461a0090500009193a3332e30a56169722e74a86162636465666768",
+        "9b01a17201a3616461a0090500009193a3332e30a56169722e74a8616263646566676800",
     ),
     (status_cmd.Forget(5), "920805"),
     (status_cmd.RaiseFloor(TS, fills=True), "9309cf6124fee993bc0000c3"),

@@ -65,6 +65,18 @@ def test_each_limit_is_named_with_its_value_and_holds_for_each_user_by_itself() 
     there.answers("ada", LOCK, 1)
 
 
+def test_a_users_own_limit_holds_in_place_of_that_of_all() -> None:
+    there = users(connections=1)
+    there.own = {"ada": Shares(connections=2), "bob": Shares()}
+    for user in ("ada", "ada", "bob", "bob", "bob", "eve"):
+        there.connected(user)
+    with pytest.raises(LimitReached, match="ada has 2 connections to this node: user_connections = 2") as reached:
+        there.connected("ada")
+    assert "txnctl limit set ada user_connections N" in reached.value.hint
+    with pytest.raises(LimitReached, match="user_connections = 1"):
+        there.connected("eve")
+
+
 def test_without_limits_nothing_is_refused() -> None:
     there = users()
     for number in range(1_000):

@@ -549,6 +549,32 @@ def test_a_begin_above_the_limit_is_refused_and_changes_nothing() -> None:
     assert ok(table, limited("request-c", 1, limit=4)).txn_ids == (4,), "one has finished"
 
 
+def of_owner(request_id: str, owner: str, count: int, limit: int) -> cmd.BeginTxns:
+    return structs.replace(begin(request_id, count), owner=owner, max_of_owner=limit)
+
+
+def test_a_begin_above_the_limit_of_its_owner_is_refused_and_no_one_elses() -> None:
+    table = new_table()
+    ok(table, of_owner("request-a", OWNER, 3, limit=0))
+    error = refused(table, of_owner("request-b", OWNER, 2, limit=4))
+    assert type(error) is LimitReached
+    assert f"{OWNER} has 3 unfinished transactions" in error.message
+    assert "user_open_transactions = 4" in error.message
+    ok(table, of_owner("request-c", "eve", 4, limit=4))
+    assert ok(table, of_owner("request-a", OWNER, 3, limit=1)).txn_ids == (0, 1, 2), "it has begun before"
+    restored = new_table()
+    for chunk in table.snapshot():
+        restored.add_chunk(chunk)
+    for each in (table, restored):
+        each.check_invariants()
+        ok(each, of_owner("request-b", OWNER, 1, limit=4))
+        refused(each, of_owner("request-d", OWNER, 1, limit=4))
+        ok(each, cmd.BeginCommit(TXN, OWNER, 200))
+        ok(each, of_owner("request-d", OWNER, 1, limit=4))
+        refused(each, of_owner("request-e", "eve", 1, limit=4))
+        each.check_invariants()
+
+
 def test_the_limit_counts_what_is_unfinished_in_whatever_state() -> None:
     table = new_table()
     for number, path in enumerate(_PATHS.values()):

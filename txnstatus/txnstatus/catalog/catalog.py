@@ -72,6 +72,8 @@ class CatalogState:
     """Whether what is secret was left out: it is what everybody may see."""
     revoked: frozenset[str] = frozenset()
     """Names and certificates that count no more, as `txnstatus.revocation` writes them."""
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Users with limits of their own: what holds for each in place of the options of these names."""
 
     @property
     def ticket_key(self) -> int:
@@ -81,6 +83,12 @@ class CatalogState:
     def public(self) -> CatalogState:
         """What everybody may see."""
         return replace(self, ticket_keys={}, is_public=bool(self.ticket_keys))
+
+    def limit(self, user: str, name: str) -> int:
+        """The value of a limit that holds for a user; 0: there is none."""
+        own = self.limits.get(user)
+        default: int = getattr(self.options, name)
+        return default if own is None else own.get(name, default)
 
     @cached_property
     def ranges(self) -> tuple[int, ...]:
@@ -219,6 +227,13 @@ class CatalogState:
             ],
             is_public=self.is_public,
             revoked=sorted(self.revoked),
+            limited=[
+                pb.CatalogState.Limited(
+                    identity=user,
+                    limits=[pb.CatalogState.Option(name=name, value=value) for name, value in sorted(own.items())],
+                )
+                for user, own in sorted(self.limits.items())
+            ],
         )
 
     @classmethod
@@ -254,6 +269,7 @@ class CatalogState:
             {each.number: each.key for each in wire.ticket_keys},
             wire.is_public,
             frozenset(wire.revoked),
+            {each.identity: {limit.name: limit.value for limit in each.limits} for each in wire.limited},
         )
 
 

@@ -22,6 +22,7 @@ from txnstatus.catalog.catalog import (
     status_group,
 )
 from txnstatus.catalog.grants import grants_after
+from txnstatus.catalog.limits import limits_after
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.foreign import check_foreign_name, check_identity
 from txnstatus.limits import KEPT_TICKET_KEYS, TICKET_KEY_BYTES
@@ -88,6 +89,9 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
         case cmd.Grant() | cmd.Revoke() | cmd.ForgetGrants():
             grants = grants_after(state.grants, command)
             return state if grants == state.grants else replace(state, grants=grants)
+        case cmd.SetLimit():
+            limits = limits_after(state.limits, command)
+            return state if limits == state.limits else replace(state, limits=limits)
 
 
 def _add_range(state: CatalogState, after: int) -> CatalogState:

@@ -105,10 +105,8 @@ def access_by(cluster: ClusterMap, admins: Collection[str]) -> Access:
 
     def hear(state: CatalogState) -> None:
         nonlocal heard
-        options = state.options
-        access.users.shares = Shares(
-            options.user_connections, options.user_begins_per_second, options.user_calls_mib, options.user_lock_waits
-        )
+        access.users.shares = _shares(state, "")
+        access.users.own = {user: _shares(state, user) for user in state.limits}
         if state.grants != heard:
             heard = dict(state.grants)
             access.learn(heard.values())
@@ -116,3 +114,13 @@ def access_by(cluster: ClusterMap, admins: Collection[str]) -> Access:
     hear(cluster.state)
     cluster.subscribe(hear)
     return access
+
+
+def _shares(state: CatalogState, user: str) -> Shares:
+    """What a user may have of one node; empty: one without limits of his own."""
+    return Shares(
+        connections=state.limit(user, "user_connections"),
+        begins_per_second=state.limit(user, "user_begins_per_second"),
+        calls_mib=state.limit(user, "user_calls_mib"),
+        lock_waits=state.limit(user, "user_lock_waits"),
+    )

@@ -139,6 +139,16 @@ class Distrust:
     restores: bool = False
 
 
+@value
+class SetLimit:
+    """A limit of one user, in place of the option of that name; or the option holds for him again."""
+
+    identity: str
+    name: str
+    value: int = 0
+    restores: bool = False
+
+
 Command = (
     Found
     | AddRange
@@ -156,6 +166,7 @@ Command = (
     | ForgetGrants
     | TurnTicketKey
     | Distrust
+    | SetLimit
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

@@ -43,6 +43,7 @@ class Options:
         600_000, 0, "how long a compaction waits for a worker that takes one of its size, before any other one has it"
     )
     compact_file_bytes: int = _option(128 << 20, 1 << 10, "bytes of the files that compactions write")
+    user_open_transactions: int = _option(0, 0, "unfinished transactions of one user in one status range; 0 = no limit")
     user_connections: int = _option(0, 0, "connections of one user to one node; 0 = no limit, as for the next ones")
     user_begins_per_second: int = _option(0, 0, "transactions that one user begins at one node in a second")
     user_calls_mib: int = _option(0, 0, "MiB of one user's calls that one node answers at one time")
@@ -85,3 +86,7 @@ class Options:
         """Name, value, meaning."""
         for each in fields(self):
             yield each.name, getattr(self, each.name), each.metadata["meaning"]
+
+
+OF_USERS = tuple(each.name for each in fields(Options) if each.name.startswith("user_"))
+"""Options that limit what one user takes: each user may have values of his own."""

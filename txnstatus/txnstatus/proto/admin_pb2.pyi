@@ -154,6 +154,24 @@ class DistrustResponse(_message.Message):
     catalog: _catalog_pb2.CatalogState
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
+class SetLimitRequest(_message.Message):
+    __slots__ = ("identity", "name", "value", "restores")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    RESTORES_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    name: str
+    value: int
+    restores: bool
+    def __init__(self, identity: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[int] = ..., restores: _Optional[bool] = ...) -> None: ...
+
+class SetLimitResponse(_message.Message):
+    __slots__ = ("catalog",)
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
 class TurnTicketKeyRequest(_message.Message):
     __slots__ = ("after",)
     AFTER_FIELD_NUMBER: _ClassVar[int]

@@ -15,7 +15,7 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited")
     class Node(_message.Message):
         __slots__ = ("node_id", "address", "roles")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +78,13 @@ class CatalogState(_message.Message):
         name: str
         value: int
         def __init__(self, name: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class Limited(_message.Message):
+        __slots__ = ("identity", "limits")
+        IDENTITY_FIELD_NUMBER: _ClassVar[int]
+        LIMITS_FIELD_NUMBER: _ClassVar[int]
+        identity: str
+        limits: _containers.RepeatedCompositeFieldContainer[CatalogState.Option]
+        def __init__(self, identity: _Optional[str] = ..., limits: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ...) -> None: ...
     class Foreign(_message.Message):
         __slots__ = ("name", "address", "identity")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +120,7 @@ class CatalogState(_message.Message):
     TICKET_KEYS_FIELD_NUMBER: _ClassVar[int]
     IS_PUBLIC_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
+    LIMITED_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -132,10 +140,11 @@ class CatalogState(_message.Message):
     ticket_keys: _containers.RepeatedCompositeFieldContainer[CatalogState.TicketKey]
     is_public: bool
     revoked: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ...) -> None: ...
+    limited: _containers.RepeatedCompositeFieldContainer[CatalogState.Limited]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +225,17 @@ class CatalogCommand(_message.Message):
         what: str
         restores: bool
         def __init__(self, what: _Optional[str] = ..., restores: _Optional[bool] = ...) -> None: ...
+    class SetLimit(_message.Message):
+        __slots__ = ("identity", "name", "value", "restores")
+        IDENTITY_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        RESTORES_FIELD_NUMBER: _ClassVar[int]
+        identity: str
+        name: str
+        value: int
+        restores: bool
+        def __init__(self, identity: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[int] = ..., restores: _Optional[bool] = ...) -> None: ...
     class RemoveForeign(_message.Message):
         __slots__ = ("name",)
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +284,7 @@ class CatalogCommand(_message.Message):
     FORGET_GRANTS_FIELD_NUMBER: _ClassVar[int]
     TURN_TICKET_KEY_FIELD_NUMBER: _ClassVar[int]
     DISTRUST_FIELD_NUMBER: _ClassVar[int]
+    SET_LIMIT_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -280,4 +301,5 @@ class CatalogCommand(_message.Message):
     forget_grants: CatalogCommand.ForgetGrants
     turn_ticket_key: CatalogCommand.TurnTicketKey
     distrust: CatalogCommand.Distrust
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ...) -> None: ...
+    set_limit: CatalogCommand.SetLimit
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ...) -> None: ...

@@ -136,6 +136,7 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "PlaceDatabase": (_on("database", _OWNER, _OPERATOR),),
         "RemoveForeign": _OPERATES,
         "Distrust": _ADMINISTERS,
+        "SetLimit": _OPERATES,
         "TurnTicketKey": _ADMINISTERS,
         "Grant": _TO_GRANT,
         "Revoke": _TO_GRANT,

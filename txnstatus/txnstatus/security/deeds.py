@@ -33,6 +33,7 @@ RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Admin/PlaceDatabase": _always("database", "group"),
     "txnstatus.Admin/RemoveForeign": _always("name"),
     "txnstatus.Admin/Distrust": _always("what", "restores"),
+    "txnstatus.Admin/SetLimit": _always("identity", "name", "value", "restores"),
     "txnstatus.Admin/TurnTicketKey": _always("after"),
     "txnstatus.Admin/Grant": _always("object", "identity", "role"),
     "txnstatus.Admin/Revoke": _always("object", "identity", "role"),

@@ -22,7 +22,7 @@ OF_CATALOG = frozenset(
     {
         *("format", "version", "cluster_id", "nodes", "groups", "replication", "participant_shards", "replacement"),
         *("range_span", "next_range", "joined", "floor", "options", "foreign", "placements"),
-        *("is_public", "revoked"),
+        *("is_public", "revoked", "limited"),
     }
 )
 """Fields of the catalog that users are shown; each other one is the processes'."""
@@ -63,6 +63,9 @@ def shown_catalog(view: View, state: catalog.CatalogState) -> catalog.CatalogSta
             continue
         if field.name == "placements":
             shown.placements.extend(each for each in state.placements if view.sees(each.database))
+        elif field.name == "limited":
+            all_of_them = view.has(Role.OPERATOR)
+            shown.limited.extend(each for each in state.limited if all_of_them or each.identity == view.identity)
         elif field.is_repeated:
             getattr(shown, field.name).extend(content)
         elif field.message_type is not None:
@@ -114,6 +117,7 @@ def _locks(view: View, answer: audit.AuditTransactionResponse) -> audit.AuditTra
 SHOWN: Mapping[str, Callable[[View, Any], Any]] = {
     "txnstatus.Admin/GetCluster": _cluster,
     "txnstatus.Admin/Distrust": _catalog_of(admin.DistrustResponse),
+    "txnstatus.Admin/SetLimit": _catalog_of(admin.SetLimitResponse),
     "txnstatus.Admin/SetOption": _catalog_of(admin.SetOptionResponse),
     "txnstatus.Admin/ReplaceNode": _catalog_of(admin.ReplaceNodeResponse),
     "txnstatus.Admin/AddGroup": _catalog_of(admin.AddGroupResponse),

@@ -108,7 +108,12 @@ class BeginCalls:
             checked_timestamp(wrapped.floor),
             options.max_open_transactions,
             tuple(map(participant_from_wire, wrapped.participants)),
+            self._most_of(request.owner),
         )
+
+    def _most_of(self, owner: str) -> int:
+        """Unfinished transactions that the owner may have here; processes of the cluster have no limit."""
+        return 0 if "/" in owner else self._cluster.state.limit(owner, "user_open_transactions")
 
     def _tell(
         self,

@@ -29,6 +29,8 @@ class BeginTxns(Stored, tag=1):
     """Unfinished transactions that the range may have; a begin beyond is refused. 0 = no limit."""
     participants: tuple[Participant, ...] = ()
     """Participants of each of them, from its begin on."""
+    max_of_owner: int = 0
+    """Unfinished transactions that the owner may have in the range, likewise."""
 
 
 class RegisterParticipants(Stored, tag=10):

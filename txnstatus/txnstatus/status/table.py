@@ -7,14 +7,16 @@ differ, docs/protocol.md says why.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, ValuesView
 
-from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, NotAuthorized, NotFound, forgotten
+from txnstatus.errors import IllegalState, InvalidArgument, NotAuthorized, NotFound, forgotten
 from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.replicated import Outcome, Rejected, Story
 from txnstatus.status import chunks
 from txnstatus.status import commands as cmd
 from txnstatus.status.finished import Finished
+from txnstatus.status.owners import Owners, too_many
 from txnstatus.status.records import BeginRequest, Step, TxnRecord, by_id, illegal
 from txnstatus.status.transitions import TRANSITIONS, Op, Stay
 from txnstatus.types import (
@@ -71,6 +73,7 @@ class TxnStatusTable:
         self._full = False
         self._last_commit_ts = NO_TIMESTAMP
         self._unfinished: dict[TxnId, TxnRecord] = {}
+        self._owners = Owners()
         self._requests: dict[str, BeginRequest] = {}
         self._kept: dict[str, int] = {}
         """Request id → how many of the records are here that it made; at least one is."""
@@ -116,14 +119,9 @@ class TxnStatusTable:
         if self._full or self._next_txn_id + command.count > self.end_txn_id:
             was_full, self._full = self._full, True
             return StatusApplied((), changed=not was_full)
-        if command.max_unfinished and len(self._unfinished) + command.count > command.max_unfinished:
-            return Rejected(
-                LimitReached(
-                    f"{len(self._unfinished)} transactions of this range are unfinished, and "
-                    f"{command.max_unfinished} may be: {command.count} more cannot begin",
-                    hint="commit or abort some, or raise the limit: txnctl config set max_open_transactions N",
-                )
-            )
+        refusal = too_many(command, len(self._unfinished), self._owners.of(command.owner))
+        if refusal is not None:
+            return Rejected(refusal)
         self._raise_floor(command.floor)
         request = BeginRequest(command.request_id, self._next_txn_id, command.count)
         self._requests[command.request_id], self._kept[command.request_id] = request, command.count
@@ -140,6 +138,7 @@ class TxnStatusTable:
                 request,
                 participants=participants,
             )
+        self._owners.more(command.owner, command.count)
         self._full = self._next_txn_id == self.end_txn_id
         self._story.note((request.txn_ids(), "", type(command), TxnState.OPEN))
         return StatusApplied(tuple(self._unfinished[TxnId(i)] for i in request.txn_ids()), changed=True)
@@ -179,6 +178,7 @@ class TxnStatusTable:
         if record.state not in TERMINAL:
             self._unfinished[record.txn_id] = record
         elif self._unfinished.pop(record.txn_id, None):
+            self._owners.less(record.owner)
             self._finished.add(record)
 
     def _forget(self, finished_before_micros: int) -> StatusApplied:
@@ -343,6 +343,8 @@ class TxnStatusTable:
             case chunks.Unfinished(records):
                 self._unfinished.update((record.txn_id, record) for record in records)
                 self._restore_requests(records)
+                for record in records:
+                    self._owners.more(record.owner)
             case chunks.Finished(encoded):
                 self._restore_requests(map(self._finished.restore, encoded))
 
@@ -387,6 +389,7 @@ class TxnStatusTable:
             assert (record.state in DECIDED_ABORT) == (record.cause is not None), f"cause of {record}"
             assert record.participants or record.state in TERMINAL | {TxnState.OPEN}, f"nobody to tell: {record}"
             assert record.request == self._requests.get(record.request.request_id), f"the begin of {record}"
+        assert self._owners.counts == Counter(each.owner for each in self._unfinished.values()), "owners miscounted"
         commits = [r.commit_ts for r in records if r.commit_ts]
         assert len(set(commits)) == len(commits), "two transactions share a commit timestamp"
         assert self._kept.keys() == self._requests.keys(), "requests that are not counted"

@@ -1,0 +1,113 @@
+"""What one user may take, in a cluster of real processes: who takes more is refused, and nobody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from tests import blocks
+from tests.support import fast_cluster, wait_until
+from txnclient import Client, LimitReached, NotAuthorized, connect
+from txndeploy.ctl import commands
+from txndeploy.local.authority import Authority
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.proto import admin_pb2
+from txnstatus.security.principals import Kind
+from txnstatus.security.tls import VARIABLE
+
+Ctl = Callable[..., str]
+USERS = ("greedy", "modest")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with fast_cluster(tmp_path_factory.mktemp("limits"), secure=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def users(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Client]]:
+    """Clients of USERS, each of whom reads everything."""
+    authority, there = Authority.load(cluster.directory / "authority"), tmp_path_factory.mktemp("users")
+    with connect(cluster.addresses, credentials=cluster.credentials) as admin:
+        for name in USERS:
+            authority.issue(Kind.USER, name, there / name)
+            admin.grant("reader", name, on=None)
+    clients = [connect(cluster.addresses, credentials=there / name) for name in USERS]
+    for client in clients:
+        wait_until(lambda client=client: all(client.grants(client.owner) for _ in range(6)), "every node knows him")  # type: ignore[misc]
+    yield clients
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def ctl(cluster: LocalCluster) -> Ctl:
+    shown = {"TXN_CLUSTER": cluster.addresses, VARIABLE: str(cluster.credentials)}
+
+    def run(*arguments: str, code: int = 0) -> str:
+        result = CliRunner().invoke(commands.app, arguments, env=shown)
+        assert result.exit_code == code, f"{arguments}: {result.output}{result.exception!r}"
+        return result.output
+
+    return run
+
+
+def begun(client: Client, most: int) -> tuple[int, str]:
+    """How many can be begun, and what the refusal says; all are aborted again."""
+    there, why = [], ""
+    try:
+        for _ in range(most):
+            there.append(client.begin())
+    except LimitReached as refusal:
+        why = refusal.message
+    for txn in there:
+        txn.abort()
+    return len(there), why
+
+
+def test_whoever_has_too_many_open_is_refused_and_nobody_else_whatever_node_is_asked(
+    users: list[Client], ctl: Ctl
+) -> None:
+    greedy, modest = users
+    ctl("limit", "set", "greedy", "user_open_transactions", "3")
+    try:
+        wait_until(lambda: begun(greedy, 10)[0] == 3, "the leader has heard of it")
+        count, why = begun(greedy, 10)
+        assert count == 3
+        assert "greedy has 3 unfinished transactions" in why
+        assert "user_open_transactions = 3 are possible" in why
+        assert begun(modest, 10) == (10, "")
+    finally:
+        ctl("limit", "unset", "greedy", "user_open_transactions")
+    wait_until(lambda: begun(greedy, 10)[0] == 10, "there is no limit any more")
+
+
+def test_a_limit_of_ones_own_holds_in_place_of_that_of_all(users: list[Client], ctl: Ctl) -> None:
+    modest = users[1]
+    ctl("config", "set", "user_open_transactions", "2")
+    ctl("limit", "set", "modest", "user_open_transactions", "5")
+    try:
+        wait_until(lambda: [begun(each, 10)[0] for each in users] == [2, 5], "the leader has heard of it")
+        rows = json.loads(ctl("limit", "show", "--json"))["limits"]
+        told = [(row["user"], row["value"]) for row in rows if row["name"] == "user_open_transactions"]
+        assert told == [("all", 2), ("modest", 5)]
+    finally:
+        ctl("config", "set", "user_open_transactions", "0")
+        ctl("limit", "unset", "modest", "user_open_transactions")
+    wait_until(lambda: begun(modest, 10)[0] == 10, "there is no limit any more")
+
+
+def test_what_the_page_shows_is_done(ctl: Ctl) -> None:
+    for line in blocks.block("docs/security.md", "txnctl limit").splitlines():
+        ctl(*line.partition("#")[0].split()[1:])
+    ctl("limit", "set", "etl", "retention_ms", "3", code=1)
+
+
+def test_a_user_sets_no_limits(users: list[Client]) -> None:
+    request = admin_pb2.SetLimitRequest(identity="greedy", name="user_open_transactions", value=0)
+    with pytest.raises(NotAuthorized, match="operator on the cluster"):
+        users[0].call("txnstatus.Admin/SetLimit", request, admin_pb2.SetLimitResponse)
