@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import gc
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +61,30 @@ def pytest_configure(config: pytest.Config) -> None:
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
     share = len(PORTS) // WORKERS
     os.environ["TXN_LOCAL_PORTS"] = f"{PORTS[number * share]}-{PORTS[(number + 1) * share - 1]}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """The first of several processes compiles what all import, and the others wait for that: on a fresh clone each would
+    compile all of it. What is made meanwhile stays, so nothing is looked for that does not."""
+    with _after_the_first() if hasattr(session.config, "workerinput") else contextlib.nullcontext():
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.freeze()
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _after_the_first() -> Iterator[None]:
+    """A turn: who comes first goes by itself, the others together when it is through, or has ended."""
+    with Path(__file__).open("rb") as here:
+        try:
+            fcntl.flock(here, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(here, fcntl.LOCK_SH)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

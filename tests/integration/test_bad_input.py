@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txnclient
-from tests.support import FAST_RAFT, connect, fast_cluster, rows, visible, wait_until
+from tests.support import FAST_RAFT, FORKS, connect, fast_cluster, rows, visible, wait_until
 from txnclient import (
     AlreadyExists,
     Client,
@@ -212,13 +212,16 @@ def test_garbage_on_the_port_harms_nobody(cluster: LocalCluster, client: Client)
 
 
 def _start(path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "txndeploy.node.process", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    """What a node that does not get far says, and its exit code."""
+    command = [sys.executable, "-m", "txndeploy.node.process", str(path)]
+    said = path.with_suffix(".said")
+    said.write_bytes(b"")
+    process = FORKS.spawn(command, said, os.environ)
+    try:
+        code = process.wait(60)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(command, code, stderr=said.read_text())
 
 
 @pytest.mark.parametrize(
