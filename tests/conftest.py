@@ -15,6 +15,8 @@ from _pytest.terminal import TerminalReporter
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from tests.minors import EXECUTORS
+
 HERE = Path(__file__).parent
 CLUSTERS = ("badinput", "benchmarks", "faults", "integration", "postgres", "spark")
 TOGETHER = ("postgres", "spark")
@@ -48,6 +50,10 @@ LONGEST = (
 """Tests that begin first, the longest in front, so that none is left alone in the end; the fourth has no cluster."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java's: a test's session ends before the code that it would compile best has paid for that."""
+UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Options that spare a session a quarter of its start, in which Java verifies Spark's classes. Our jar's are verified
+in each night's run of tests/spark, and with each other minor, with which they may be at odds: EXECUTORS is set there.
+"""
 CLUSTERS_AT_ONCE = 3
 """Groups of tests with clusters that run at once: more would be late for their deadlines."""
 PORTS = range(10_240, 32_000)
@@ -57,7 +63,8 @@ WORKERS = 8
 def pytest_configure(config: pytest.Config) -> None:
     """Each of the processes that run tests side by side has ports of its own: a dead node's are not taken meanwhile."""
     os.environ.pop("COLUMNS", None)  # some set it for their workers; the command line goes by it
-    os.environ["JDK_JAVA_OPTIONS"] = f"{SHORT_LIVED} {os.environ.get('JDK_JAVA_OPTIONS', '')}".rstrip()
+    options = [SHORT_LIVED, *([] if EXECUTORS in os.environ else [UNVERIFIED]), os.environ.get("JDK_JAVA_OPTIONS", "")]
+    os.environ["JDK_JAVA_OPTIONS"] = " ".join(filter(None, options))
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
     share = len(PORTS) // WORKERS
     os.environ["TXN_LOCAL_PORTS"] = f"{PORTS[number * share]}-{PORTS[(number + 1) * share - 1]}"
@@ -65,8 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """The first of several processes compiles what all import, and the others wait for that: on a fresh clone each would
-    compile all of it. What is made meanwhile stays, so nothing is looked for that does not."""
+    """The first of several processes compiles what all import, and the others wait for that: on a fresh clone each
+    would compile all of it. What is made meanwhile stays, so nothing is looked for that does not."""
     with _after_the_first() if hasattr(session.config, "workerinput") else contextlib.nullcontext():
         gc.disable()
         try:
