@@ -38,6 +38,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "log_format =": "tests/test_docs.py",
         "table_roots": "tests/test_docs.py",
         "[database_roots]": "tests/test_docs.py",
+        "secret_key_file": "tests/test_docs.py",
         "txnctl group add": "tests/integration/test_placement.py",
     },
     "docs/participants.md": {"class DocumentsPart": PAGE, "import DocumentsPart": PAGE},

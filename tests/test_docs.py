@@ -13,6 +13,7 @@ import pytest
 
 from tests import blocks
 from txndeploy.node.config import NodeConfig
+from txnstatus.lake import stores
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -133,12 +134,24 @@ def test_blocks_that_are_not_run_are_listed() -> None:
     }
 
 
-@pytest.mark.parametrize("block", [each for each in CODE_BLOCKS if each.language == "toml"], ids=lambda each: each.page)
+TOML = [each for each in CODE_BLOCKS if each.language == "toml"]
+OF_STORES = [each for each in TOML if each.text.startswith('["s3://')]
+
+
+@pytest.mark.parametrize("block", [each for each in TOML if each not in OF_STORES], ids=lambda each: each.page)
 def test_configurations_that_are_shown_are_read(block: blocks.Block) -> None:
     required = {"cluster_name": "c", "node_id": "n1", "data_dir": "/d", "warehouse": "file:///w"}
     shown = tomllib.loads(block.text)
     config = NodeConfig.model_validate({**required, "nodes": {"n1": {"address": "127.0.0.1:7051"}}, **shown})
     assert shown.keys() <= config.model_dump(exclude_defaults=True).keys()
+
+
+def test_the_file_of_stores_that_is_shown_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda _path: "a secret")
+    (block,) = OF_STORES
+    found, secrets = stores.parse(block.text, "the file")
+    assert [store.root for store in found] == ["s3://lake/sales", "s3://archive"]
+    assert len(secrets) == 2
 
 
 def _anchors(page: Path) -> set[str]:

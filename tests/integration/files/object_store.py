@@ -17,34 +17,52 @@ BUCKET = "lake"
 
 
 @contextmanager
-def object_store(log: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Its address, and the variables by which processes find it, which this process has meanwhile, too."""
+def serving(log: Path) -> Iterator[str]:
+    """The address of a server that has the bucket."""
     (port,) = free_ports(1)
     address = f"http://127.0.0.1:{port}"
-    variables = {
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=out
+        )
+    try:
+        wait_until(lambda: _made(address), "a bucket is made", 120)
+        yield address
+    finally:
+        server.kill()
+        server.wait()
+
+
+@contextmanager
+def object_store(log: Path) -> Iterator[Mapping[str, str]]:
+    """The variables by which processes find one, which this process has meanwhile, too."""
+    with serving(log) as address, found_by(_variables(address)) as variables:
+        yield variables
+
+
+@contextmanager
+def found_by(variables: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """This process has these variables meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield variables
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _variables(address: str) -> Mapping[str, str]:
+    return {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": "a key",
         "AWS_SECRET_ACCESS_KEY": "a secret",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=out
-        )
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        wait_until(lambda: _made(address), "a bucket is made", 120)
-        yield address, variables
-    finally:
-        server.kill()
-        server.wait()
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _made(address: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs
 from typer.testing import CliRunner
 
-from tests.integration.files.object_store import BUCKET, object_store
+from tests.integration.files.object_store import BUCKET, found_by, object_store, serving
 from tests.support import connect, fast_cluster, rows, wait_until
 from txnclient import Client
 from txndeploy.ctl.commands import app
@@ -35,10 +35,9 @@ def findings(cluster: LocalCluster) -> object:
 
 
 def test_tables_in_a_bucket(tmp_path: Path) -> None:
-    pytest.importorskip("moto.server", reason="pip install 'moto[server]'")
     log = tmp_path / "store.log"
     with (
-        object_store(log) as (_, variables),
+        object_store(log) as variables,
         fast_cluster(tmp_path / "cluster", nodes=1, warehouse=WAREHOUSE, environment=variables, txn=TXN) as cluster,
         connect(cluster) as client,
     ):
@@ -62,6 +61,33 @@ def test_tables_in_a_bucket(tmp_path: Path) -> None:
         assert ids(client, "a.plain") == [2]
         assert findings(cluster) == ([], [])
         assert client.sql("SELECT count(*) AS n FROM a.keyed").to_pylist() == [{"n": 3}]
+
+
+def test_each_root_has_a_store_of_its_own(tmp_path: Path) -> None:
+    """And a transaction is over tables in both. Neither is found by what the process has in its environment."""
+    stores = tmp_path / "stores.toml"
+    roots = [f"s3://{BUCKET}/{name}" for name in ("here", "there")]
+    with serving(tmp_path / "here.log") as here, serving(tmp_path / "there.log") as there:
+        keys = 'region = "us-east-1"\naccess_key = "k"\nsecret_key = "s"'
+        said = [f'["{root}"]\nendpoint = "{at}"\n{keys}' for root, at in zip(roots, (here, there), strict=True)]
+        stores.write_text("\n".join(said))
+        with (
+            found_by({"TXN_STORES": str(stores), "AWS_EC2_METADATA_DISABLED": "true"}) as variables,
+            fast_cluster(tmp_path / "cluster", nodes=1, table_roots=roots, environment=variables) as cluster,
+            connect(cluster) as client,
+        ):
+            tables = {"a.here": roots[0], "a.there": roots[1]}
+            for table, root in tables.items():
+                client.create_table(table, "id bigint, note string", location=f"{root}/t")
+            with client.transaction() as txn:
+                for table in tables:
+                    txn.write(rows(1, 2), table)
+            assert [ids(client, table) for table in tables] == [[1, 2], [1, 2]]
+            assert findings(cluster) == ([], [])
+    for log, other in (("here.log", "there"), ("there.log", "here")):
+        asked = (tmp_path / log).read_text()
+        assert "PUT /" in asked
+        assert f"/{BUCKET}/{other}" not in asked
 
 
 def commit_of_two_tables(client: Client, log: Path) -> list[tuple[str, str]]:

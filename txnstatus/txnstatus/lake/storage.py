@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from txnstatus.errors import InvalidArgument
-from txnstatus.lake import parallel
+from txnstatus.lake import parallel, stores
+from txnstatus.lake.stores import Store
 from txnstatus.names import PARTITION_PREFIX
 from txnstatus.process.durable import sync
 
@@ -33,6 +34,8 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     """The file system and the path in it. Raises InvalidArgument."""
     from pyarrow import fs
 
+    if uri.startswith("s3://") and (store := stores.load().of(uri)):
+        return _system_of_store(store), unquote(uri.removeprefix("s3://"))
     # A small file is one request then, and not an upload of several parts.
     asked = f"{uri}?allow_delayed_open=true" if uri.startswith("s3://") else uri
     try:
@@ -42,8 +45,15 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     return system, path
 
 
-_file_system_of_table = lru_cache(maxsize=1_000)(file_system)
-"""Making one anew takes longer than what it is then asked to do."""
+@lru_cache(maxsize=100)
+def _system_of_store(store: Store) -> fs.FileSystem:
+    return store.file_system()
+
+
+@lru_cache(maxsize=1_000)
+def _file_system_of_table(uri: str, _store: Store | None) -> tuple[fs.FileSystem, str]:
+    """Making one anew takes longer than what it is then asked to do."""
+    return file_system(uri)
 
 
 def located(uri: str) -> tuple[fs.FileSystem, str]:
@@ -51,7 +61,8 @@ def located(uri: str) -> tuple[fs.FileSystem, str]:
     for prefix in PREFIXES:
         table, write, name = uri.rpartition(f"/{prefix}")
         if write:
-            system, location = _file_system_of_table(table)
+            store = stores.load().of(table) if table.startswith("s3://") else None
+            system, location = _file_system_of_table(table, store)
             return system, f"{location}{write}{unquote(name)}"
     return file_system(uri)
 
@@ -183,7 +194,7 @@ def delete_directory(uri: str) -> None:
     table, _, name = uri.rpartition("/")
     if not name.startswith(PREFIXES):
         raise InvalidArgument(f"{uri!r} is not a write's directory")
-    system, location = _file_system_of_table(table)
+    system, location = _file_system_of_table(table, id(stores.load()) if uri.startswith("s3://") else 0)
     path = f"{location}/{unquote(name)}"
     if system.get_file_info(path).type is not fs.FileType.NotFound:
         system.delete_dir(path)
