@@ -15,6 +15,7 @@ from txnclient.transaction import blocks
 from txnclient.transaction.blocks import Block, Catalog
 from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import CommitUnknown, IllegalState, TxnError
+from txnstatus.limits import MAX_LABEL_CHARACTERS, check_length
 
 
 @dataclass(slots=True)
@@ -47,7 +48,10 @@ class SqlSession:
         self._at: int | datetime | None = None
 
     def set_next(self, label: str | None, at: int | datetime | None) -> None:
-        """What the next transaction is called, and of which time it reads. Raises IllegalState within one."""
+        """What the next transaction is called, and of which time it reads.
+
+        Raises IllegalState within one; InvalidArgument for a label or a time that none can have.
+        """
         with self._lock:
             if self._open is not None:
                 raise IllegalState(
@@ -55,8 +59,12 @@ class SqlSession:
                     txn_id=self._open.txn.id,
                     hint="SET TRANSACTION is for the next one: say it before BEGIN",
                 )
-            self._label = self._label if label is None else label
-            self._at = self._at if at is None else at
+            if label is not None:
+                check_length("label", label, MAX_LABEL_CHARACTERS)
+                self._label = label
+            if at is not None:
+                instants.resolve(at, self.client.last_commit())
+                self._at = at
 
     # ---- the beginning and the end
 

@@ -17,27 +17,27 @@ from txnstatus.types import micros_at
 def evaluated(parameter: Parameter, text: str, args: Arguments) -> Any:
     """What a procedure is given; a time comes as microseconds. Raises InvalidArgument, naming the parameter."""
     found = literal(parsed(text, text[:200]), args)
-    match parameter.type.partition("<")[0]:
-        case _ if found is None:
-            return None
-        case "STRING":
-            fits = isinstance(found, str)
-        case "BIGINT":
-            fits = isinstance(found, int) and not isinstance(found, bool)
-        case "BOOLEAN":
-            fits = isinstance(found, bool)
-        case "TIMESTAMP":
-            return micros_at(_time(found))
-        case "ARRAY":
-            fits = isinstance(found, list) and all(type(each) is _OF_ARRAYS[parameter.type] for each in found)
-        case _:
-            fits = isinstance(found, dict)
-    if not fits:
+    if found is None:
+        return None
+    if parameter.type == "TIMESTAMP":
+        return micros_at(_time(found))
+    if not _fits(found, parameter.type):
         raise InvalidArgument(f"{parameter.name} is {found!r:.200}: expected {parameter.type}")
     return found
 
 
-_OF_ARRAYS = {"ARRAY<BIGINT>": int, "ARRAY<STRING>": str}
+def _fits(value: object, kind: str) -> bool:
+    """Whether a value is of a type of Spark's."""
+    match kind:
+        case "STRING":
+            return isinstance(value, str)
+        case "BIGINT":
+            return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+        case "BOOLEAN":
+            return isinstance(value, bool)
+        case "ARRAY<BIGINT>" | "ARRAY<STRING>":
+            return isinstance(value, list) and all(_fits(each, kind[len("ARRAY<") : -1]) for each in value)
+    return isinstance(value, dict)
 
 
 def instant(tree: exp.Expression, args: Arguments) -> int | datetime:
@@ -54,11 +54,12 @@ def _time(value: object) -> datetime:
     """The time that a text says; in UTC, where it says no zone."""
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
+        at = at and (at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):  # the latter is a time that has no year in UTC
         at = None
     if at is None:
         raise InvalidArgument(f"{value!r:.200} is no time: expected such as '2026-01-31 10:00:00', which is in UTC")
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return at
 
 
 def literal(tree: Any, args: Arguments) -> Any:

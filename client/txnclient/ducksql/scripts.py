@@ -66,8 +66,9 @@ def _tokens(script: str) -> list[Any]:
 def _parted(tokens: Sequence[Any]) -> Iterator[list[Any]]:
     found = list[Any]()
     blocks = 0
-    for token in tokens:
-        word = token.text.upper() if token.token_type.name != "STRING" else ""
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        is_name = token.token_type.name in ("STRING", "IDENTIFIER") or (before is not None and before.text == ".")
+        word = "" if is_name else token.text.upper()
         if word == ";" and not blocks:
             yield found
             found = []

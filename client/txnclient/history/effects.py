@@ -55,13 +55,15 @@ def inverse(before: TableFiles, after: TableFiles) -> Inverse:
     dead: dict[str, BitMap] = {}
     for path, file in _outside(replaced, new.values()):
         if path not in old:
-            came = _all(file) - _dead(after, file)
+            dies = _all(file) - _dead(after, file)
         else:
-            came = _dead(after, file) - _dead(before, file)
-            if came:
-                copies.append(Copy(file, _all(file) - came))
-        if came:
-            dead[path] = came
+            comes_back = _dead(after, file) - _dead(before, file)
+            if comes_back:
+                copies.append(Copy(file, _all(file) - comes_back))
+            # A file of others that has gone, and was imported once more, has rows alive that were dead before.
+            dies = comes_back | _dead(before, file) - _dead(after, file)
+        if dies:
+            dead[path] = dies
     return Inverse(replaced, tuple(copies), dead)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from txnclient.transaction import blocks
 from txnclient.transaction.statements import Statements
+from txnstatus.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,4 +40,7 @@ class InSpark(Statements):
         """
         if isinstance(first, str):
             return self.handle.session.engine.within(self, first, second)
+        if not isinstance(second, str):
+            raise InvalidArgument(f"SQL is text: sql(script) or sql(spark, script), not {type(first).__name__}")
+        self._require_session(first)
         return blocks.run(self, first, second, args)

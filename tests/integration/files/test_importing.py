@@ -126,6 +126,19 @@ def test_a_file_comes_in_once(client: Client, lake: Path) -> None:
     assert len(ids(client, "in.once")) == 10, "copied rows are other rows"
 
 
+def test_a_file_that_came_in_twice_is_restored_as_it_was_each_time(client: Client, lake: Path) -> None:
+    client.import_files("in.twice", str(lake), create=True)
+    client.delete_where("in.twice", "id = 1")
+    client.savepoint("the first", ["in.twice"])
+    client.truncate("in.twice")
+    client.import_files("in.twice", str(lake))
+    client.delete_where("in.twice", "id = 3")
+    client.savepoint("the second", ["in.twice"])
+    for at, expected in (("the first", [2, 3, 4, 5]), ("the second", [1, 2, 4, 5]), ("the first", [2, 3, 4, 5])):
+        client.restore(at, ["in.twice"])
+        assert ids(client, "in.twice") == expected
+
+
 def test_two_schemas_are_no_table(client: Client, lake: Path) -> None:
     pq.write_table(pa.table({"id": ["one"], "note": ["row 1"]}), lake / "part-1.parquet")
     with pytest.raises(InvalidArgument, match=r"part-1\.parquet' cannot be added to in\.two: column 'id' .* is bigint"):

@@ -307,6 +307,47 @@ def test_a_script_is_one_transaction(client: Client, flights: str) -> None:
     assert rows(client.sql(f"SELECT count(*) FROM {flights}")) == [(5,)]
 
 
+@pytest.mark.parametrize("what", [(None,), (b"SELECT 1",), (["SELECT 1"],), (1, "SELECT 1"), (None, None, {})])
+def test_what_is_no_sql_is_refused(client: Client, what: tuple[object, ...]) -> None:
+    with pytest.raises(InvalidArgument, match=r"SQL is text|spark is a SparkSession"):
+        client.sql(*what)  # type: ignore[call-overload]
+
+
+def test_tables_are_restored_by_a_statement(client: Client, flights: str) -> None:
+    client.savepoint(f"before {flights}", [flights])
+    client.sql(f"DELETE FROM {flights}")
+    client.sql(f"RESTORE TABLES {flights}, {flights} TO SAVEPOINT 'before {flights}'")
+    assert rows(client.sql(f"SELECT count(*) FROM {flights}")) == [(4,)]
+
+
+def test_names_in_a_script_are_no_words_of_it(client: Client) -> None:
+    client.sql("CREATE TABLE words.of (`end` int, `case` int)")
+    script = (
+        "INSERT INTO words.of VALUES (1, 2); SELECT `end`, o.case, o.end FROM words.of o; SELECT `case` FROM words.of"
+    )
+    for text in (script, f"BEGIN ATOMIC {script}; END"):
+        assert {*rows(client.sql(text))} == {(2,)}
+    assert rows(client.sql("SELECT count(*) FROM words.of")) == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (f"SNAPSHOT {(1 << 63) - 1}", "in the future"),
+        ("SNAPSHOT -1", "no point in time"),
+        (f"SNAPSHOT {1 << 63}", "expected BIGINT"),
+        ("SNAPSHOT TIMESTAMP '2999-01-01'", "in the future"),
+        ("SNAPSHOT TIMESTAMP '0001-01-01 00:00:00+14:00'", "is no time"),
+        (f"LABEL '{'x' * 257}'", "257 characters"),
+    ],
+)
+def test_what_no_transaction_can_have_does_not_stay_with_the_session(client: Client, what: str, said: str) -> None:
+    with client.sql_session() as session:
+        with pytest.raises(InvalidArgument, match=said):
+            session.sql(f"SET TRANSACTION {what}")
+        session.sql("BEGIN; COMMIT")
+
+
 def test_of_two_sessions_the_first_to_commit_wins(client: Client, flights: str) -> None:
     with client.sql_session() as one, client.sql_session() as other:
         for session in (one, other):
@@ -352,6 +393,7 @@ def test_locks_and_operators_statements(client: Client, flights: str) -> None:
         ("BEGIN ATOMIC SELECT 1", "expected BEGIN ATOMIC statements END"),
         ("SELECT * FROM {t} VERSION AS OF 'x'", "a version is"),
         ("UPDATE {t} SET minutes = 1, minutes = 2", "set twice"),
+        (f"ABORT TRANSACTIONS 1 {1 << 63}", "expected ARRAY<BIGINT>"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_says_why(client: Client, flights: str, text: str, said: str) -> None:
