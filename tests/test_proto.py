@@ -15,16 +15,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from google.protobuf import descriptor_pb2 as d
-from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor
 from msgspec import inspect
 
 from txnparticipant.shard import commands as shard_cmd
+from txnstatus import features
+from txnstatus.catalog import commands as catalog_cmd
+from txnstatus.catalog.options import Options
+from txnstatus.proto import catalog_pb2, participant_pb2, raft_pb2
 from txnstatus.status import chunks
 from txnstatus.status import commands as status_cmd
 
 ROOT = Path(__file__).parent.parent
 PROTO = ROOT / "txnstatus" / "txnstatus" / "proto"
 WIRE = Path(__file__).parent / "fixtures" / "wire.txt"
+LEVELS = WIRE.parent / "levels"
 REWRITE = "REWRITE_WIRE"
 
 HOW = f"""
@@ -182,3 +187,99 @@ def _word(kind: Any) -> str:
 
 def _short(type_name: str, prefix: str) -> str:
     return type_name.removeprefix(".").removeprefix(prefix)
+
+
+# ---- feature levels
+
+HOW_LEVELS = f"""
+What is in journals and snapshots, and what tests/fixtures/levels records of it by feature level, differ (+ now):
+
+{{diff}}
+
+Nodes of the version before stop at what they do not know, or pass over it. So what is new comes with a level that they
+do not do: record it by  {REWRITE}=1 python -m pytest {{test}}  which puts it into the newest level's file. Where that
+level is released, add one first. Commands, their fields and options have their level in txnstatus/features.py.
+"""
+DURABLE = (
+    *(catalog_pb2.CatalogCommand, catalog_pb2.CatalogState, participant_pb2.ShardSnapshot),
+    *(raft_pb2.PartsSnapshot, raft_pb2.SnapshotHeader, raft_pb2.SnapshotEnd),
+    *(raft_pb2.SegmentHeader, raft_pb2.JournalBatch, raft_pb2.Members),
+)
+"""What is written as messages; with all that is in them."""
+
+
+def test_what_is_written_is_recorded_by_level() -> None:
+    now, recorded = set(_durable()), _by_level()
+    new = sorted(now - set().union(*recorded.values()))
+    if os.environ.get(REWRITE) and new:
+        newest = recorded[features.OWN.newest] | set(new)
+        (LEVELS / f"{features.OWN.newest}.txt").write_text("\n".join(sorted(newest)) + "\n")
+        recorded = _by_level()
+    differ = [f"+{line}" for line in sorted(now - set().union(*recorded.values()))]
+    differ += [f"-{line}" for line in sorted(set().union(*recorded.values()) - now)]
+    assert not differ, HOW_LEVELS.format(diff="\n".join(differ), test="tests/test_proto.py")
+    assert sum(map(len, recorded.values())) == len(now), "something came with two levels"
+
+
+def test_every_command_has_the_level_that_brought_it() -> None:
+    logs = {"catalog": catalog_cmd.Command, "status": status_cmd.Command, "shard": shard_cmd.Command}
+    kinds = {(log, kind.__name__) for log, union in logs.items() for kind in get_args(union)}
+    listed = [(log, kind) for log, levels in features.COMMANDS.items() for each in levels.values() for kind in each]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == kinds
+    # The way to the second level: only who knows it is asked to go there.
+    brought = {kind: 2 if kind == ("catalog", "RaiseLevel") else _level(*kind) for kind in kinds}
+    by_level = _by_level()
+    for (log, kind), level in sorted(brought.items()):
+        (first,) = (each for each, lines in by_level.items() if any(_declares(log, kind, line) for line in lines))
+        assert first == level, f"{log}.{kind} came with level {first}, and has level {level} in features.COMMANDS"
+        for later, lines in by_level.items():
+            for field in (name for line in lines if later > first and (name := _field_of(log, kind, line))):
+                assert features.FIELDS.get(f"{log}.{kind}.{field}") == later, f"{log}.{kind}.{field} needs {later}"
+
+
+def test_every_option_has_the_level_that_brought_it() -> None:
+    for level, lines in _by_level().items():
+        for line in lines:
+            if line.startswith("option "):
+                assert features.OPTIONS.get(line.removeprefix("option "), features.FIRST) == level, line
+
+
+def _level(log: str, kind: str) -> int:
+    (level,) = (level for level, kinds in features.COMMANDS[log].items() if kind in kinds)
+    return level
+
+
+def _declares(log: str, kind: str, line: str) -> bool:
+    if log == "catalog":
+        return bool(re.fullmatch(rf"CatalogCommand\.\w+ = \d+ CatalogCommand\.{kind} in oneof command", line))
+    return bool(re.fullmatch(rf"{log} \d+ = {kind}", line))
+
+
+def _field_of(log: str, kind: str, line: str) -> str | None:
+    found = re.match(rf"(?:CatalogCommand\.|{log} ){kind}\.(\w+) = ", line)
+    return found[1] if found else None
+
+
+def _by_level() -> dict[int, set[str]]:
+    return {int(path.stem): set(path.read_text().splitlines()) for path in sorted(LEVELS.glob("*.txt"))}
+
+
+def _durable() -> Iterator[str]:
+    """Lines as in wire.txt, of what is in journals and snapshots; and the options, which commands name."""
+    yield from _stored()
+    yield from (f"option {name}" for name, _, _ in Options().items())
+    found: dict[str, Descriptor | EnumDescriptor] = {}
+    left: list[Descriptor | EnumDescriptor] = [message.DESCRIPTOR for message in DURABLE]
+    while left:
+        descriptor = left.pop()
+        if descriptor.full_name in found:
+            continue
+        found[descriptor.full_name] = descriptor
+        if isinstance(descriptor, Descriptor):
+            left += [inner for field in descriptor.fields if (inner := field.message_type or field.enum_type)]
+    names = sorted(name.removeprefix("txnstatus.") for name in found)
+    lines = [line for file in _files() for line in _lines(file)]
+    for line in lines:
+        if any(re.match(rf"{re.escape(name)}(?:\.\w+ = | empty)", line) for name in names):
+            yield line

@@ -13,12 +13,17 @@ import pytest
 import txnclient
 from tests.badinput.wire import mutations
 from tests.badinput.world import CALL_SECONDS, FOREIGN, MAX_MESSAGE_CHARACTERS, Answer, World, one_node
+from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, from_wire
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument, NotFound, TxnError
 from txnstatus.proto import catalog_pb2 as pb
 
 CHANGE = "txnstatus.Catalog/ChangeCatalog"
-KINDS = [field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["command"].fields]
+SAID_ANEW = "register_node"
+"""What a node sees to by itself: it says at once what is right."""
+KINDS = [
+    field.name for field in pb.CatalogCommand.DESCRIPTOR.oneofs_by_name["command"].fields if field.name != SAID_ANEW
+]
 
 
 @pytest.fixture
@@ -46,6 +51,7 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
         "grant": pb.CatalogCommand(grant={"object": "bad", "identity": "alice", "role": "reader"}),
         "revoke": pb.CatalogCommand(revoke={"object": "bad", "identity": "alice", "role": "reader"}),
         "forget_grants": pb.CatalogCommand(forget_grants={"table": "bad.t", "table_id": "0.0"}),
+        "raise_level": pb.CatalogCommand(raise_level={"level": features.OWN.newest}),
         "remove_foreign": pb.CatalogCommand(remove_foreign={"name": FOREIGN}),
     }[kind]
 
@@ -124,6 +130,11 @@ def test_wrong_changes(world: World, kind: str) -> None:
         ({"set_limit": {"identity": "alice", "name": "user_lock_waits", "value": 2**31}}, InvalidArgument),
         ({"turn_ticket_key": {"after": 7, "key": bytes(32)}}, IllegalState),
         ({"turn_ticket_key": {"after": 0, "key": b"short"}}, InvalidArgument),
+        ({"raise_level": {"level": 0}}, IllegalState),
+        ({"raise_level": {"level": features.OWN.newest + 1}}, IllegalState),
+        ({"register_node": {"node_id": "n7", "oldest_level": 1, "newest_level": 9}}, NotFound),
+        ({"register_node": {"node_id": "n1", "oldest_level": 9, "newest_level": 9}}, IllegalState),
+        ({"register_node": {"node_id": "n1"}}, IllegalState),
         ({"drop_range": {"number": 0, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 7, "last_commit_ts": 1}}, IllegalState),
         ({"drop_range": {"number": 0, "last_commit_ts": 2**64 - 1}}, InvalidArgument),

@@ -25,6 +25,8 @@ from txnclient import Client, Schema
 from txnclient.read.row_reads import RowChanges, latest_changes
 from txnclient.token import Token
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.registering import own_version
+from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG
 from txnstatus.errors import (
     AlreadyExists,
@@ -231,6 +233,7 @@ class Load:
         client.turn_ticket_key()
         client.revoke_and_restore("user/spare")
         client.limit_and_restore("alice")
+        client.say_levels("n1")
 
     def _foreign(self, client: Recorder, _dice: random.Random) -> None:
         client.register_and_remove_foreign("spare")
@@ -474,6 +477,16 @@ class Recorder:
         for restores in (False, True):
             request = admin_pb2.SetLimitRequest(identity=user, name="user_lock_waits", value=7, restores=restores)
             self.client.call("txnstatus.Admin/SetLimit", request, admin_pb2.SetLimitResponse)
+
+    def say_levels(self, node: str) -> None:
+        """What holds already: the node's levels, as it says when it starts, and the cluster's. Raises Unavailable."""
+        own = features.OWN
+        said = catalog_pb2.CatalogCommand.RegisterNode(
+            node_id=node, version=own_version(), oldest_level=own.oldest, newest_level=own.newest
+        )
+        asyncio.run(self._change_catalog(catalog_pb2.CatalogCommand(register_node=said)))
+        raised = catalog_pb2.CatalogCommand.RaiseLevel(level=own.newest)
+        asyncio.run(self._change_catalog(catalog_pb2.CatalogCommand(raise_level=raised)))
 
     def register_and_remove_foreign(self, name: str) -> None:
         """As its host does when it starts, and an operator when it is gone for good. Raises Unavailable."""

@@ -52,6 +52,8 @@ CATALOG_COMMANDS = (
     "TurnTicketKey",
     "Distrust",
     "SetLimit",
+    "RaiseLevel",
+    "RegisterNode",
     "DropRange",
     "SetOption",
     "ReplaceNode",

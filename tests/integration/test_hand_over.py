@@ -8,53 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
-from txnclient import TxnError
+from tests.integration.load import WRITERS, Load, table_of
+from tests.support import SCHEMA, connect, fast_cluster, wait_until
 from txndeploy.local.cluster import LocalCluster
-from txndeploy.local.programs import Programs
 from txndeploy.node.config import RaftSection
 from txnstatus.proto import admin_pb2
 
 PATIENT = RaftSection(election_min_seconds=8.0, election_max_seconds=12.0)
 """Whoever waits for a time-out is seen to."""
-WRITERS = 4
-
-
-class Load(Programs):
-    """Programs that commit one transaction after the other, each with a row in a table of its own."""
-
-    def __init__(self, cluster: LocalCluster) -> None:
-        super().__init__(WRITERS)
-        self._cluster = cluster
-        self.committed: list[list[int]] = [[] for _ in range(WRITERS)]
-        self.failed: list[TxnError] = []
-
-    def run(self, writer: int) -> None:
-        with connect(self._cluster) as client:
-            number = 0
-            while not self.ended.is_set():
-                number += 1
-                try:
-                    txn = client.begin()
-                    txn.write(rows(number), table_of(writer))
-                    txn.commit()
-                except TxnError as error:
-                    self.failed.append(error)
-                else:
-                    self.committed[writer].append(number)
-
-    def goes_on(self) -> None:
-        """Returns when every program has committed a transaction that it began after this."""
-        before = [len(committed) for committed in self.committed]
-
-        def more() -> bool:
-            return all(len(now) > then + 1 for now, then in zip(self.committed, before, strict=True))
-
-        wait_until(more, "all go on")
-
-
-def table_of(writer: int) -> str:
-    return f"hand_over.t{writer}"
 
 
 @pytest.fixture
@@ -83,7 +44,7 @@ def test_nodes_are_stopped_under_load_without_a_failed_call(cluster: LocalCluste
             cluster.start_node(node)
             wait_until(lambda: cluster.status(node), "it serves again")  # noqa: B023 it returns before the next one
     assert not load.failed, load.failed
-    _nothing_is_lost(cluster, load)
+    load.check_nothing_is_lost()
 
 
 def test_a_node_that_is_killed_is_replaced_without_waiting_for_a_time_out(cluster: LocalCluster) -> None:
@@ -100,7 +61,7 @@ def test_a_node_that_is_killed_is_replaced_without_waiting_for_a_time_out(cluste
             cluster.start_node(killed)
             cluster.wait_ready()
     assert not load.failed, load.failed
-    _nothing_is_lost(cluster, load)
+    load.check_nothing_is_lost()
 
 
 def test_a_program_comes_to_the_node_that_leads_and_leaves_it_with_its_leadership(cluster: LocalCluster) -> None:
@@ -122,9 +83,3 @@ def _status(cluster: LocalCluster, node: str) -> admin_pb2.GetNodeResponse:
     status = cluster.status(node)
     assert status is not None
     return status
-
-
-def _nothing_is_lost(cluster: LocalCluster, load: Load) -> None:
-    with connect(cluster) as client:
-        seen = visible(client, *map(table_of, range(WRITERS)))
-    assert seen == load.committed

@@ -34,6 +34,15 @@ Fill = Callable[[Any, Any], None]
 Read = Callable[[Any], Any]
 
 
+def wholly_known(message: M) -> M:
+    """The message. Raises ValueError where it has fields, at any depth, that this version does not know."""
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    if unknown := size - message.ByteSize():
+        raise ValueError(f"{unknown} bytes of a {message.DESCRIPTOR.name} are of a newer version")
+    return message
+
+
 class Codec(Generic[V, M]):
     """The wire form of one kind of values."""
 
@@ -80,11 +89,11 @@ class CommandCodec(Generic[V, M]):
         return wire
 
     def from_wire(self, wire: M) -> V:
-        """Raises ValueError for a command that is none of this version."""
+        """Raises ValueError for a command that is none of this version, or has more than those have."""
         name = wire.WhichOneof("command")
         if name is None:
             raise ValueError(f"no {self._message.DESCRIPTOR.name} of this version in {wire.ByteSize()} bytes")
-        command: V = self._reads[name](wire)
+        command: V = self._reads[name](wholly_known(wire))
         return command
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from itertools import islice
-from typing import dataclass_transform
+from typing import Any, dataclass_transform
 
 import msgspec
+from msgspec import inspect
+from msgspec.msgpack import Decoder
 
 from txnstatus.errors import TxnError
 from txnstatus.types import TxnId
@@ -23,13 +25,62 @@ TOLD_CHARACTERS = 2_000
 
 
 @dataclass_transform(frozen_default=True)
-class Stored(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Stored(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """A value in the form that logs and snapshots have: an array of its fields, in their order.
 
     A command's array begins with the number of its kind, `tag`. Both outlive a release. So a number is never given
-    again, and fields are only appended, each with a default, which is what it is in values from before it. Dataclasses
-    in such a value are maps by the names of their fields.
+    again, and fields are only appended, each with a default, which is what it is in values from before it: empty, 0,
+    False or None. Dataclasses in such a value are maps by the names of their fields.
     """
+
+
+def decoder(kind: Any) -> Callable[[bytes], Any]:
+    """Makes what reads values of a kind, or of a union of kinds.
+
+    A newer version writes fields that this one does not know, and up to the feature level that brought them they are
+    empty: those are left out. It raises ValueError for one that is not, and for what is no such value.
+    """
+    strict, known = Decoder(kind), inspect.type_info(kind)
+
+    def decode(data: bytes) -> Any:
+        try:
+            return strict.decode(data)
+        except msgspec.ValidationError as error:
+            if TOO_LONG not in str(error):
+                raise
+        return strict.decode(msgspec.msgpack.encode(_known(msgspec.msgpack.decode(data), known)))
+
+    return decode
+
+
+TOO_LONG = "at most length"
+"""Words by which msgspec says that an array has more elements than its kind has fields."""
+
+
+def _known(found: Any, kind: Any) -> Any:
+    """What was read, without empty fields that came later."""
+    if isinstance(kind, inspect.UnionType):
+        kind = next((each for each in kind.types if _fits(found, each)), None)
+    if isinstance(kind, inspect.StructType) and kind.array_like:
+        begins = [] if kind.tag is None else found[:1]
+        fields = found[len(begins) :]
+        if any(fields[len(kind.fields) :]):
+            raise ValueError(
+                f"a {kind.cls.__name__} of {len(fields)} fields, which has {len(kind.fields)} in this version"
+            )
+        return [*begins, *(_known(each, field.type) for each, field in zip(fields, kind.fields, strict=False))]
+    if isinstance(kind, inspect.VarTupleType | inspect.ListType):
+        return [_known(each, kind.item_type) for each in found]
+    if isinstance(kind, inspect.DictType):
+        return {name: _known(each, kind.value_type) for name, each in found.items()}
+    return found
+
+
+def _fits(found: Any, kind: Any) -> bool:
+    """Whether what was read is of this kind among others: structs begin with their tags, and all else may be None."""
+    if isinstance(kind, inspect.StructType) and kind.tag is not None:
+        return bool(found) and found[0] == kind.tag
+    return (found is None) == isinstance(kind, inspect.NoneType)
 
 
 @dataclass_transform(frozen_default=True)

@@ -20,6 +20,7 @@ from benchmarks.suite.ballast import batches
 from benchmarks.suite.options import at_least
 from benchmarks.suite.report import table_of
 from txndeploy.node import garbage
+from txnstatus import features
 from txnstatus.process.disk import OsDisk
 from txnstatus.process.environment import Environment
 from txnstatus.proto import raft_pb2 as pb
@@ -74,7 +75,9 @@ async def take(directory: Path, transactions: int) -> list[Row]:
     leads = asyncio.Event()
     driver = RaftDriver(group, Nobody(), Environment())
     driver.subscribe(lambda _leading: leads.set())
-    proposer: Proposer[commands.Command, StatusApplied] = Proposer("status", driver, commands.encode)
+    proposer: Proposer[commands.Command, StatusApplied] = Proposer(
+        "status", driver, commands.encode, lambda: features.OWN.newest
+    )
     driver.start()
     await leads.wait()
     for number, count in enumerate(batches(transactions)):

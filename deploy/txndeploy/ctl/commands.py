@@ -26,6 +26,7 @@ MODULES: Mapping[str, str] = {
     "limit": "ctl.limiting",
     "node": "ctl.nodes",
     "backup": "ctl.backing_up",
+    "upgrade": "ctl.upgrading",
     "participant": "ctl.participants",
     "doctor": "doctor.command",
     "restore": "ctl.history",

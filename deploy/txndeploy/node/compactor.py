@@ -19,9 +19,10 @@ import txnclient
 from txnclient.compact.rewriting import MIN_MEMORY_BYTES, rewrite
 from txnclient.compact.worker import Rewrite, Worker
 from txndeploy import logs
+from txndeploy.errors import StartError
 from txndeploy.logs import Level, LogFormat
 from txndeploy.node import tethered
-from txndeploy.node.process import StartError, arm_failpoints
+from txndeploy.node.process import arm_failpoints
 from txndeploy.node.spark import session_builder
 from txnstatus.errors import TxnError
 from txnstatus.sizes import Sizes

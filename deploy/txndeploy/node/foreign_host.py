@@ -13,8 +13,9 @@ from typing import Protocol, TypeVar
 import uvloop
 
 from txndeploy import logs
+from txndeploy.errors import StartError
 from txndeploy.logs import Level, LogFormat
-from txndeploy.node.process import OWN_DESCRIPTORS, StartError, arm_failpoints, stop_signals
+from txndeploy.node.process import OWN_DESCRIPTORS, arm_failpoints, stop_signals
 from txnparticipant.foreign.host import ForeignHost
 from txnparticipant.foreign.protocol import Participant
 from txnstatus.catalog.catalog import CatalogState

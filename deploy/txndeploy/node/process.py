@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import json
 import logging
 import os
 import signal
@@ -17,29 +15,28 @@ from secrets import randbits
 from typing import TYPE_CHECKING
 
 import uvloop
-from google.protobuf.message import DecodeError
 
 from txndeploy import logs
-from txndeploy.errors import ConfigError
+from txndeploy.errors import ConfigError, StartError
 from txndeploy.node import config as configuration
-from txndeploy.node import garbage
+from txndeploy.node import directory, garbage
 from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.config import NodeConfig
 from txndeploy.node.forgetting import Forgetting
 from txndeploy.node.readiness import not_ready
+from txndeploy.node.registering import Registering, own_version
 from txndeploy.node.roles import SERVICES, Roles
-from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
+from txnstatus import features
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument
 from txnstatus.process import failpoints, interpreter
 from txnstatus.process.background import Tasks
-from txnstatus.process.descriptors import NO_MORE, raise_limit
-from txnstatus.process.disk import OsDisk, is_full
-from txnstatus.process.durable import make_directory, write_file
+from txnstatus.process.descriptors import raise_limit
+from txnstatus.process.disk import OsDisk
 from txnstatus.process.environment import Environment
 from txnstatus.process.stop import REPAIR
-from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import SnapshotCorrupt
 from txnstatus.raft.transport import RaftTransport
@@ -61,7 +58,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DATA_FORMAT = 2
 STOP_SECONDS = 5.0
 TRAIL = "trail"
 """Directory of what is recorded, in that of the data."""
@@ -77,26 +73,30 @@ class DataLost(Exception):
     """What this node has written cannot be found again."""
 
 
-class StartError(Exception):
-    """The node cannot start; the message says why and what to do."""
-
-
 class Node:
     """The process: its directory, its port, and its streams to the others around the roles.
 
     Raises StartError from the constructor and from `start`.
     """
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, on_unfit: Callable[[], None] = lambda: None) -> None:
+        """`on_unfit` hears that the node has to stop, once `unfit` says why."""
         self.config = config
+        self.unfit: str | None = None
+        """Reason why this version cannot be in the cluster."""
+        self._on_unfit = on_unfit
         self.incarnation = randbits(63)
         bounds, self._tls = _bounds(config), _tls(config)
-        self._lock = _own_directory(config)
+        self._lock = directory.own(config)
         environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS))
-        cluster = ClusterMap(_saved_catalog(config) or config.initial_catalog(), config.reach)
-        cluster.subscribe(lambda state: _save_catalog(config, state))
+        cluster = ClusterMap(directory.saved_catalog(config) or config.initial_catalog(), config.reach)
+        cluster.subscribe(lambda state: directory.keep(config, state))
+        cluster.subscribe(self._see_level)
+        version = own_version()
         self._client = TxnSystemClient(cluster, environment, tls=self._tls)
-        self._transport = RaftTransport(config.cluster_name, config.node_id, self.incarnation, cluster, self._tls)
+        self._transport = RaftTransport(
+            config.cluster_name, config.node_id, self.incarnation, cluster, self._tls, version
+        )
         self._chronicler = Chronicler(self._led_ranges, self._client, config.warehouse, environment.blocking)
         kept_from = self._chronicler.kept_from
         try:
@@ -113,6 +113,7 @@ class Node:
         self._revoked: Callable[[], Collection[str]] = lambda: cluster.state.revoked
         self._listener = Listener(self._roles.registry, accept, bounds, self._tls, bearers, self._revoked)
         cluster.subscribe(lambda _state: self._listener.end_revoked())
+        self._registering = Registering(self._client, config.node_id, version)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down, or forgotten")
         self._grpc: GrpcServer | None = None
@@ -121,7 +122,18 @@ class Node:
     def _led_ranges(self) -> Iterable[TxnStatusTable]:
         return self._roles.led_ranges()
 
+    def _see_level(self, state: CatalogState) -> None:
+        """What a cluster of a level that this version does not do has in its logs, it cannot apply."""
+        own = f"this version of node {self.config.node_id}"
+        refusal = features.refusal(own, features.OWN, state.level) if state.cluster_id else None
+        if refusal is not None and self.unfit is None:
+            log.error("%s", refusal)
+            self.unfit = refusal
+            self._on_unfit()
+
     async def start(self) -> None:
+        if self.unfit is not None:
+            raise StartError(self.unfit)
         address = self.config.nodes[self.config.node_id].address
         with _binding(address):
             await self._listener.bind(address)
@@ -141,6 +153,7 @@ class Node:
         self._transport.start()
         self._tasks.spawn(self._look_after_directory())
         self._writing.spawn(self._chronicler.run())
+        self._writing.spawn(self._registering.run())
         self._writing.spawn(Forgetting(self._roles.led_services, self._client).run())
         log.info("node %s of cluster %s serves on %s", self.config.node_id, self.config.cluster_name, address)
 
@@ -270,69 +283,6 @@ def _binding(address: str) -> Iterator[None]:
         raise StartError(f"cannot listen on {address}: is the port in use, or the address not this host's?") from error
 
 
-def _own_directory(config: NodeConfig) -> int:
-    """Makes the data directory this node's, or finds that it is; holds its lock. Raises StartError."""
-    directory = config.data_dir
-    try:
-        make_directory(directory)
-        directory.chmod(0o700)  # journals and snapshots have the keys of tickets
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise StartError(f"data_dir {directory} cannot be used: {error.strerror}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise StartError(f"data_dir {directory} is in use by another process") from error
-    identity = {"cluster_name": config.cluster_name, "node_id": config.node_id, "format": DATA_FORMAT}
-    founding = {
-        "participant_shards": config.participant_shards,
-        "groups": config.groups,
-        "replication": config.replication,
-        "range_span": config.txn.range_span,
-        "roles": {node: sorted(entry.roles) for node, entry in sorted(config.nodes.items())},
-    }
-    path = directory / "node.json"
-    if not path.exists():
-        write_file(path, json.dumps({**identity, **founding}).encode())
-        return lock
-    try:
-        found = json.loads(path.read_text())
-    except ValueError as error:
-        raise StartError(f"{path} does not read: {error}") from error
-    if any(found.get(key) != value for key, value in identity.items()):
-        raise StartError(
-            f"data_dir {directory} belongs to node {found.get('node_id')!r} of cluster {found.get('cluster_name')!r} "
-            f"(format {found.get('format')}), not to node {config.node_id!r} of cluster {config.cluster_name!r} "
-            f"(format {DATA_FORMAT}): give this node a directory of its own"
-        )
-    for key, value in founding.items():
-        if found.get(key) != value:
-            raise StartError(
-                f"{key} is {value!r}; data_dir {directory} was made with {found.get(key)!r}. It decides which node "
-                "holds what, and cannot be changed for a cluster that has data"
-            )
-    return lock
-
-
-def _saved_catalog(config: NodeConfig) -> CatalogState | None:
-    """The last state this node has heard of: what it holds, before it has found anybody. Raises StartError."""
-    path = config.data_dir / CATALOG
-    try:
-        return from_wire(pb.CatalogState.FromString(path.read_bytes())) if path.exists() else None
-    except (DecodeError, ValueError) as error:
-        raise StartError(f"{path} does not read: {error}. Remove it: the node gets it from the others") from error
-
-
-def _save_catalog(config: NodeConfig, state: CatalogState) -> None:
-    """An older one stays where there is no room for it: whoever starts from that hears of the rest from the others."""
-    try:
-        write_file(config.data_dir / CATALOG, to_wire(state).SerializeToString(), 0o600)
-    except OSError as error:
-        if not is_full(error) and error.errno not in NO_MORE:
-            raise
-        log.warning("version %d of the catalog is not saved: %s", state.version, error)
-
-
 def arm_failpoints() -> None:
     """Arms what this process was told to. Raises StartError."""
     try:
@@ -372,11 +322,15 @@ def _follow_levels(config: NodeConfig, path: Path) -> None:
 async def _serve(config: NodeConfig, path: Path) -> None:
     stopping = stop_signals()
     _follow_levels(config, path)
-    node = Node(config)
+    node = Node(config, stopping.set)
     await node.start()
     await stopping.wait()
-    async with asyncio.timeout(STOP_SECONDS):
-        await node.stop()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await node.stop()
+    finally:
+        if node.unfit is not None:
+            raise StartError(node.unfit)
 
 
 def run(path: Path) -> int:

@@ -16,6 +16,7 @@ from txndeploy.node.first_look import FirstLook
 from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
 from txndeploy.node.machines import group_machine
+from txndeploy.node.registering import own_version
 from txndeploy.node.replicas import ReplicaAdmin, Transport, status_of
 from txnmanager import tickets
 from txnmanager.backups import Backups
@@ -27,8 +28,10 @@ from txnmanager.savepoints import Savepoints
 from txnmanager.tables import Tables
 from txnmanager.txn_manager import ClusterView, TxnManager
 from txnmanager.txn_savepoints import TxnSavepoints
+from txnmanager.upgrades import Upgrades
 from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.leader.service import ShardService
+from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number
 from txnstatus.catalog.client import CatalogClient, access_by
 from txnstatus.catalog.service import CatalogMachine, CatalogService
@@ -181,7 +184,12 @@ class Roles:
     async def get_node(self, request: admin_pb2.GetNodeRequest) -> admin_pb2.GetNodeResponse:
         """With digests group by group, chunk by chunk: others have their turns in between."""
         response = admin_pb2.GetNodeResponse(
-            node_id=self.config.node_id, incarnation=self._incarnation, longest_pause_seconds=self.longest_pause
+            node_id=self.config.node_id,
+            incarnation=self._incarnation,
+            longest_pause_seconds=self.longest_pause,
+            version=own_version(),
+            oldest_level=features.OWN.oldest,
+            newest_level=features.OWN.newest,
         )
         for entry in list(self._groups.values()):
             response.groups.append(await status_of(entry.driver, entry.machine, digest=request.digests))
@@ -207,7 +215,7 @@ class Roles:
         """What the node answers by itself; each replica adds what is asked of its group."""
         client, ranges, keepers = self._client, self._ranges, Keepers(self._client)
         granting = Granting(client, keepers, self.registry.access)
-        for each in (self, ClusterView(client, ranges, keepers), granting):
+        for each in (self, ClusterView(client, ranges, keepers), granting, Upgrades(client)):
             self._add("Admin", each)
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
             self._add("TxnManager", TxnManager(client, ranges, keepers))
@@ -310,6 +318,7 @@ class Roles:
             self._environment.blocking,
             self.config.txn.shard_settings(),
             lambda: self._cluster.state.options,
+            lambda: self._cluster.state.level,
             self.config.roots,
             self._strategies,
         )

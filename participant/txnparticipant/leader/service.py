@@ -96,18 +96,18 @@ class ShardService:
         disk: Executor,
         settings: ShardSettings,
         options: Callable[[], Options],
+        level: Callable[[], int],
         table_roots: Roots = NO_ROOTS,
         strategies: Mapping[str, Strategy] = BUILT_IN,
     ) -> None:
-        """`options`: the cluster's, as they are set now. `table_roots`: URIs below which tables may be, besides the
-        warehouse. `strategies`: by name, with those that come with us.
-        """
+        """`options`, `level`: the cluster's, as they are now. `table_roots`: URIs below which tables may be, besides
+        the warehouse. `strategies`: by name, with those that come with us."""
         self.shard = machine.shard
         self._driver = driver
         self._clock = clock
         self._ranges = ranges
         self._options = options
-        self._proposer: Proposer[cmd.Command, ShardApplied] = Proposer("shard", driver, cmd.encode, self._heard)
+        self._proposer: Proposer[cmd.Command, ShardApplied] = Proposer("shard", driver, cmd.encode, level, self._heard)
         propose = self._propose
         self._range_of = machine.range_of
         self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds, self._is_here)
@@ -241,6 +241,7 @@ class ShardService:
         """
         self._driver.check_lease()
         command = replace(await self._files.command(request), begins=True, registers=True)
+        self._proposer.check([command])
         return LastWrite(ParticipantId(command.table_id), cmd.encode(command))
 
     async def write_rows(self, request: table_pb.WriteRowsRequest) -> table_pb.WriteRowsResponse:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec.msgpack import Decoder, Encoder
+from collections.abc import Callable
+
+from msgspec.msgpack import Encoder
 
 from txnparticipant.locks.locks import Lock, Otherwise
 from txnparticipant.rows.memrowset import RowBatch
@@ -22,7 +24,7 @@ from txnparticipant.versions.mvcc import (
 from txnstatus.codec import Codec
 from txnstatus.id_sets import IdSet
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.replicated import Stored
+from txnstatus.replicated import Stored, decoder
 from txnstatus.schema import Schema
 from txnstatus.table_properties import Property
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, Timestamp, TxnId
@@ -368,9 +370,9 @@ TableCommand = (
 ShardCommand = CreateTable | PlaceTable | ForgetTxns | HoldSavepoint | DropSavepoint
 Command = ShardCommand | TxnCommand | TableCommand
 
-_DECODER: Decoder[Command] = Decoder(Command)
-encode, decode = Encoder().encode, _DECODER.decode
-"""`decode` raises ValueError on bytes that are no command of this version."""
+encode = Encoder().encode
+decode: Callable[[bytes], Command] = decoder(Command)
+"""What reads a command. Raises ValueError on bytes that are none of this version."""
 
 _MANIFEST = Codec(Manifest, table_pb.ManifestRef)
 _CLAIM = Codec(KeyClaim, table_pb.KeyClaim)

@@ -24,7 +24,7 @@ from txnparticipant.versions.compactions import Compaction, Ended, Failures, Swi
 from txnparticipant.versions.conflicts import Overwrite
 from txnparticipant.versions.directories import COMPACTIONS
 from txnparticipant.versions.mvcc import DeleteSet, FileDeletes, FileSet, Manifest
-from txnstatus.codec import Codec
+from txnstatus.codec import Codec, wholly_known
 from txnstatus.key_ranges import KeyOrder
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
@@ -138,7 +138,7 @@ class Restored:
         self._tables: dict[str, TableState] = {}
 
     def add(self, chunk: bytes) -> None:
-        wire = pb.ShardSnapshot.FromString(chunk)
+        wire = wholly_known(pb.ShardSnapshot.FromString(chunk))
         if self._first is None:
             if wire.version != VERSION:
                 raise ValueError(f"shard snapshot of version {wire.version}; this release reads {VERSION}")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.harness.cluster import BOTH, new_catalog
+from txnstatus import features
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import (
     CATALOG,
@@ -635,3 +636,86 @@ def test_an_identity_that_nobody_can_read(identity: str) -> None:
 
 def test_nobody_can_remove_a_foreign_participant_that_never_was() -> None:
     assert isinstance(refused(new_catalog(), remove_foreign=gone()), NotFound)
+
+
+# ---- feature levels
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return new_catalog()
+
+
+def registering(node: str, oldest: int, newest: int) -> pb.CatalogCommand.RegisterNode:
+    return pb.CatalogCommand.RegisterNode(node_id=node, version="1", oldest_level=oldest, newest_level=newest)
+
+
+def raising(level: int) -> pb.CatalogCommand.RaiseLevel:
+    return pb.CatalogCommand.RaiseLevel(level=level)
+
+
+def test_a_new_cluster_is_at_the_newest_level(catalog: Catalog) -> None:
+    assert catalog.state.level == features.OWN.newest
+
+
+def test_the_level_only_goes_up(catalog: Catalog) -> None:
+    level = catalog.state.level
+    ok(catalog, changes=False, raise_level=raising(level))
+    for node in catalog.state.nodes:
+        ok(catalog, register_node=registering(node, 1, level + 1))
+    assert ok(catalog, raise_level=raising(level + 1)).level == level + 1
+    error = refused(catalog, raise_level=raising(level))
+    assert isinstance(error, IllegalState)
+    assert "only goes up" in error.message
+
+
+def test_the_level_is_raised_once_all_nodes_have_said_that_they_do_it(catalog: Catalog) -> None:
+    level = catalog.state.level
+    first, *others = catalog.state.nodes
+    for node in others:
+        ok(catalog, register_node=registering(node, 1, level + 1))
+    assert f"nobody knows what {first} does" in refused(catalog, raise_level=raising(level + 1)).message
+    ok(catalog, register_node=registering(first, 1, level))
+    assert f"{first} does 1 to {level}" in refused(catalog, raise_level=raising(level + 1)).message
+    ok(catalog, register_node=registering(first, 1, level + 1))
+    ok(catalog, changes=False, register_node=registering(first, 1, level + 1))
+    ok(catalog, raise_level=raising(level + 1))
+    error = refused(catalog, register_node=registering(first, 1, level))
+    assert f"does feature levels 1 to {level}, and the cluster is at {level + 1}" in error.message
+
+
+def test_from_the_first_level_on_nodes_have_said_nothing(catalog: Catalog) -> None:
+    """Nodes of before know no command to say it: whoever proposes the second level has asked them."""
+    catalog.state = replace(catalog.state, level=features.FIRST)
+    assert ok(catalog, raise_level=raising(features.REGISTERED)).level == features.REGISTERED
+
+
+def test_who_takes_a_place_has_said_nothing_yet(catalog: Catalog) -> None:
+    ok(catalog, register_node=registering("n2", 1, 2))
+    ok(catalog, replace_node=swap("n2", "n9"))
+    assert catalog.state.nodes["n9"].levels is None
+    assert isinstance(refused(catalog, register_node=registering("n7", 1, 2)), NotFound)
+
+
+def test_a_state_of_the_first_level_is_written_as_before() -> None:
+    first = replace(new_catalog().state, level=features.FIRST)
+    assert not to_wire(first).level
+    assert from_wire(to_wire(first)).level == features.FIRST
+
+
+def test_what_a_newer_version_has_written_does_not_read(catalog: Catalog) -> None:
+    """Neither a kind of command, nor a field of one, nor a field of a snapshot, at any depth."""
+    unknown = b"\xfa\x7d\x01x"  # field 2015, of one byte
+    known = cmd.encode(cmd.AddRange(0))
+    assert cmd.decode(known) == cmd.AddRange(0)
+    with pytest.raises(ValueError, match="no CatalogCommand of this version"):
+        cmd.decode(unknown)
+    inside = pb.CatalogCommand.AddRange(after=0).SerializeToString() + unknown
+    with pytest.raises(ValueError, match="of a newer version"):
+        cmd.decode(bytes([10, len(inside)]) + inside)
+    before = catalog.state
+    snapshot = to_wire(before).SerializeToString()
+    with pytest.raises(ValueError, match="of a newer version"):
+        catalog.restore(snapshot + unknown)
+    assert catalog.state is before
+    catalog.restore(snapshot)

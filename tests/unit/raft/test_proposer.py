@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from txnstatus import features
 from txnstatus.errors import IllegalState, InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError
 from txnstatus.process import failpoints
 from txnstatus.raft.driver import RaftDriver
@@ -30,6 +31,7 @@ class Log:
             "status",
             cast(RaftDriver, self),
             str.encode,
+            lambda: features.OWN.newest,
             lambda commands, outcomes: self.heard.append((commands, outcomes)),
         )
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from txnstatus import features
 from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument
+from txnstatus.features import Levels
 from txnstatus.names import kind_and_number
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.roles import Granted, Holder, Role
@@ -28,6 +30,9 @@ ADDRESS_PATTERN = r"^[^\s:/]{1,255}:[0-9]{1,5}$"
 class NodeInfo:
     address: str
     roles: tuple[str, ...]
+    version: str = ""
+    levels: Levels | None = None
+    """The feature levels that it does; None: it has not said so yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,8 @@ class CatalogState:
     """Names and certificates that count no more, as `txnstatus.revocation` writes them."""
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Users with limits of their own: what holds for each in place of the options of these names."""
+    level: int = features.FIRST
+    """The feature level. It only goes up."""
 
     @property
     def ticket_key(self) -> int:
@@ -187,10 +194,7 @@ class CatalogState:
             format=FORMAT,
             version=self.version,
             range_span=self.range_span,
-            nodes=[
-                pb.CatalogState.Node(node_id=node, address=info.address, roles=info.roles)
-                for node, info in self.nodes.items()
-            ],
+            nodes=[_node_to_wire(node, info) for node, info in self.nodes.items()],
             groups=[
                 pb.CatalogState.Group(name=name, members=members, parts=self.parts_of(name))
                 for name, members in self.groups.items()
@@ -234,6 +238,7 @@ class CatalogState:
                 )
                 for user, own in sorted(self.limits.items())
             ],
+            level=self.level if self.level > features.FIRST else 0,  # as versions that have none write it
         )
 
     @classmethod
@@ -250,7 +255,7 @@ class CatalogState:
         known = {name for name, _, _ in Options().items()}
         return cls(
             wire.range_span,
-            {node.node_id: NodeInfo(node.address, tuple(node.roles)) for node in wire.nodes},
+            {node.node_id: _node_from_wire(node) for node in wire.nodes},
             {group.name: tuple(group.members) for group in wire.groups},
             parts,
             wire.replication,
@@ -270,7 +275,25 @@ class CatalogState:
             wire.is_public,
             frozenset(wire.revoked),
             {each.identity: {limit.name: limit.value for limit in each.limits} for each in wire.limited},
+            wire.level or features.FIRST,
         )
+
+
+def _node_to_wire(node: str, info: NodeInfo) -> pb.CatalogState.Node:
+    levels = info.levels or Levels(0, 0)
+    return pb.CatalogState.Node(
+        node_id=node,
+        address=info.address,
+        roles=info.roles,
+        version=info.version,
+        oldest_level=levels.oldest,
+        newest_level=levels.newest,
+    )
+
+
+def _node_from_wire(wire: pb.CatalogState.Node) -> NodeInfo:
+    levels = Levels(wire.oldest_level, wire.newest_level) if wire.newest_level else None
+    return NodeInfo(wire.address, tuple(wire.roles), wire.version, levels)
 
 
 def _granted(wire: pb.CatalogState.Granted) -> Granted:
@@ -296,7 +319,8 @@ def initial(
     `groups`: logs that the shards are spread over. Each has a status range, too, unless other nodes keep those. Shards
     come from the last group on: where there are more groups than shards, the first has none, and the only range.
     """
-    state = CatalogState(range_span, nodes, {}, {}, replication, participant_shards, options=options)
+    level = features.OWN.newest
+    state = CatalogState(range_span, nodes, {}, {}, replication, participant_shards, options=options, level=level)
     status, participants = state.with_role("status"), state.with_role("participant")
     together = status == participants
     members = {CATALOG: placed(status, 0, replication)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from txnstatus import revocation
+from txnstatus import features, revocation
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import (
     ADDRESS_PATTERN,
@@ -23,7 +23,9 @@ from txnstatus.catalog.catalog import (
 )
 from txnstatus.catalog.grants import grants_after
 from txnstatus.catalog.limits import limits_after
+from txnstatus.codec import wholly_known
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.features import Levels
 from txnstatus.foreign import check_foreign_name, check_identity
 from txnstatus.limits import KEPT_TICKET_KEYS, TICKET_KEY_BYTES
 from txnstatus.names import is_database_name
@@ -31,6 +33,9 @@ from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.replicated import Rejected
 from txnstatus.types import Timestamp
 from txnstatus.wire import checked_timestamp
+
+MAX_VERSION = 100
+"""Characters of a node's version that are kept."""
 
 
 class Catalog:
@@ -51,7 +56,7 @@ class Catalog:
 
     def restore(self, data: bytes) -> None:
         """Raises ValueError for a state of another version."""
-        self.state = from_wire(pb.CatalogState.FromString(data))
+        self.state = from_wire(wholly_known(pb.CatalogState.FromString(data)))
 
 
 def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
@@ -86,6 +91,10 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
             return _register_foreign(state, command)
         case cmd.RemoveForeign(name):
             return _remove_foreign(state, name)
+        case cmd.RaiseLevel(level):
+            return _raise_level(state, level)
+        case cmd.RegisterNode():
+            return _register_node(state, command)
         case cmd.Grant() | cmd.Revoke() | cmd.ForgetGrants():
             grants = grants_after(state.grants, command)
             return state if grants == state.grants else replace(state, grants=grants)
@@ -212,6 +221,32 @@ def _finish_replacement(state: CatalogState) -> CatalogState:
         raise IllegalState(f"{old} is still a member of {', '.join(left)}")
     nodes = {node: info for node, info in state.nodes.items() if node != old}
     return replace(state, nodes=nodes, replacement=None, revoked=state.revoked | {revocation.of_name("node", old)})
+
+
+def _raise_level(state: CatalogState, level: int) -> CatalogState:
+    """What nodes have said in the catalog counts, and no more: by that alone all replicas decide alike."""
+    if level == state.level:
+        return state
+    if level < state.level:
+        raise IllegalState(f"the cluster is at feature level {state.level}, which only goes up: not to {level}")
+    said = {node: info.levels for node, info in state.nodes.items() if info.levels or state.level > features.FIRST}
+    if found := features.hindrances(said, level):
+        raise IllegalState(
+            f"feature level {level} is not for all nodes: {'; '.join(found)}",
+            hint="txnctl upgrade show: start each node with a version that does it",
+        )
+    return replace(state, level=level)
+
+
+def _register_node(state: CatalogState, wanted: cmd.RegisterNode) -> CatalogState:
+    known = state.nodes.get(wanted.node_id)
+    if known is None:
+        raise NotFound(f"no node {wanted.node_id[:100]!r}; there are {', '.join(state.nodes)}")
+    levels = Levels(wanted.oldest_level, wanted.newest_level)
+    if (refusal := features.refusal(wanted.node_id, levels, state.level)) is not None:
+        raise IllegalState(refusal)
+    info = replace(known, version=wanted.version[:MAX_VERSION], levels=levels)
+    return state if info == known else replace(state, nodes={**state.nodes, wanted.node_id: info})
 
 
 def _register_foreign(state: CatalogState, wanted: cmd.RegisterForeign) -> CatalogState:

@@ -83,6 +83,11 @@ class ClusterMap:
         return self.state.cluster_id
 
     @property
+    def level(self) -> int | None:
+        """The feature level; None: this process has not heard of the founding yet."""
+        return self.state.level if self.state.cluster_id else None
+
+    @property
     def nodes(self) -> Collection[str]:
         return self.state.nodes.keys()
 

@@ -149,6 +149,23 @@ class SetLimit:
     restores: bool = False
 
 
+@value
+class RaiseLevel:
+    """The cluster is at a feature level from now on, which every node has said that it does."""
+
+    level: int
+
+
+@value
+class RegisterNode:
+    """A node says which version it is of, and which feature levels that does."""
+
+    node_id: str
+    version: str
+    oldest_level: int
+    newest_level: int
+
+
 Command = (
     Found
     | AddRange
@@ -167,6 +184,8 @@ Command = (
     | TurnTicketKey
     | Distrust
     | SetLimit
+    | RaiseLevel
+    | RegisterNode
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

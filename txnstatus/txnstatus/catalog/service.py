@@ -68,7 +68,9 @@ class CatalogService:
         self._driver = driver
         self._cluster = client.cluster
         self._mover = ReplicaMover(client)
-        self._proposer: Proposer[cmd.Command, CatalogState] = Proposer("catalog", driver, cmd.encode)
+        self._proposer: Proposer[cmd.Command, CatalogState] = Proposer(
+            "catalog", driver, cmd.encode, lambda: machine.catalog.state.level
+        )
         self._tasks = Tasks("the catalog's work in the background failed")
         self._founding: asyncio.Task[None] | None = None
 

@@ -184,6 +184,36 @@ class TurnTicketKeyResponse(_message.Message):
     number: int
     def __init__(self, number: _Optional[int] = ...) -> None: ...
 
+class RaiseLevelRequest(_message.Message):
+    __slots__ = ("level", "only_ask")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    ONLY_ASK_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    only_ask: bool
+    def __init__(self, level: _Optional[int] = ..., only_ask: _Optional[bool] = ...) -> None: ...
+
+class RaiseLevelResponse(_message.Message):
+    __slots__ = ("level", "nodes")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeVersion]
+    def __init__(self, level: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[NodeVersion, _Mapping]]] = ...) -> None: ...
+
+class NodeVersion(_message.Message):
+    __slots__ = ("node_id", "version", "oldest_level", "newest_level", "answers")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    version: str
+    oldest_level: int
+    newest_level: int
+    answers: bool
+    def __init__(self, node_id: _Optional[str] = ..., version: _Optional[str] = ..., oldest_level: _Optional[int] = ..., newest_level: _Optional[int] = ..., answers: _Optional[bool] = ...) -> None: ...
+
 class MoveReplicaRequest(_message.Message):
     __slots__ = ("old_node", "new_node")
     OLD_NODE_FIELD_NUMBER: _ClassVar[int]
@@ -205,16 +235,22 @@ class GetNodeRequest(_message.Message):
     def __init__(self, digests: _Optional[bool] = ...) -> None: ...
 
 class GetNodeResponse(_message.Message):
-    __slots__ = ("node_id", "incarnation", "groups", "longest_pause_seconds")
+    __slots__ = ("node_id", "incarnation", "groups", "longest_pause_seconds", "version", "oldest_level", "newest_level")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     LONGEST_PAUSE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: int
     groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
     longest_pause_seconds: float
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., longest_pause_seconds: _Optional[float] = ...) -> None: ...
+    version: str
+    oldest_level: int
+    newest_level: int
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., longest_pause_seconds: _Optional[float] = ..., version: _Optional[str] = ..., oldest_level: _Optional[int] = ..., newest_level: _Optional[int] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
     __slots__ = ("group", "leader", "leader_id", "term", "commit_index", "applied_index", "digest", "members", "parts", "takeover")

@@ -15,16 +15,22 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited", "level")
     class Node(_message.Message):
-        __slots__ = ("node_id", "address", "roles")
+        __slots__ = ("node_id", "address", "roles", "version", "oldest_level", "newest_level")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
         ADDRESS_FIELD_NUMBER: _ClassVar[int]
         ROLES_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
+        OLDEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+        NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
         node_id: str
         address: str
         roles: _containers.RepeatedScalarFieldContainer[str]
-        def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+        version: str
+        oldest_level: int
+        newest_level: int
+        def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., version: _Optional[str] = ..., oldest_level: _Optional[int] = ..., newest_level: _Optional[int] = ...) -> None: ...
     class Group(_message.Message):
         __slots__ = ("name", "members", "parts")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +127,7 @@ class CatalogState(_message.Message):
     IS_PUBLIC_FIELD_NUMBER: _ClassVar[int]
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     LIMITED_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -141,10 +148,11 @@ class CatalogState(_message.Message):
     is_public: bool
     revoked: _containers.RepeatedScalarFieldContainer[str]
     limited: _containers.RepeatedCompositeFieldContainer[CatalogState.Limited]
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ...) -> None: ...
+    level: int
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ..., level: _Optional[int] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit", "raise_level", "register_node")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
@@ -268,6 +276,22 @@ class CatalogCommand(_message.Message):
         table: str
         table_id: str
         def __init__(self, table: _Optional[str] = ..., table_id: _Optional[str] = ...) -> None: ...
+    class RaiseLevel(_message.Message):
+        __slots__ = ("level",)
+        LEVEL_FIELD_NUMBER: _ClassVar[int]
+        level: int
+        def __init__(self, level: _Optional[int] = ...) -> None: ...
+    class RegisterNode(_message.Message):
+        __slots__ = ("node_id", "version", "oldest_level", "newest_level")
+        NODE_ID_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
+        OLDEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+        NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+        node_id: str
+        version: str
+        oldest_level: int
+        newest_level: int
+        def __init__(self, node_id: _Optional[str] = ..., version: _Optional[str] = ..., oldest_level: _Optional[int] = ..., newest_level: _Optional[int] = ...) -> None: ...
     ADD_RANGE_FIELD_NUMBER: _ClassVar[int]
     DROP_RANGE_FIELD_NUMBER: _ClassVar[int]
     SET_OPTION_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +309,8 @@ class CatalogCommand(_message.Message):
     TURN_TICKET_KEY_FIELD_NUMBER: _ClassVar[int]
     DISTRUST_FIELD_NUMBER: _ClassVar[int]
     SET_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    RAISE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_NODE_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -302,4 +328,6 @@ class CatalogCommand(_message.Message):
     turn_ticket_key: CatalogCommand.TurnTicketKey
     distrust: CatalogCommand.Distrust
     set_limit: CatalogCommand.SetLimit
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ...) -> None: ...
+    raise_level: CatalogCommand.RaiseLevel
+    register_node: CatalogCommand.RegisterNode
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ..., raise_level: _Optional[_Union[CatalogCommand.RaiseLevel, _Mapping]] = ..., register_node: _Optional[_Union[CatalogCommand.RegisterNode, _Mapping]] = ...) -> None: ...

@@ -17,18 +17,24 @@ class RaftFrame(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[RaftMessage, _Mapping]]] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("cluster_name", "node_id", "incarnation", "protocol", "cluster_id")
+    __slots__ = ("cluster_name", "node_id", "incarnation", "protocol", "cluster_id", "version", "oldest_level", "newest_level")
     CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
     cluster_name: str
     node_id: str
     incarnation: int
     protocol: int
     cluster_id: str
-    def __init__(self, cluster_name: _Optional[str] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    version: str
+    oldest_level: int
+    newest_level: int
+    def __init__(self, cluster_name: _Optional[str] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ..., version: _Optional[str] = ..., oldest_level: _Optional[int] = ..., newest_level: _Optional[int] = ...) -> None: ...
 
 class LogEntry(_message.Message):
     __slots__ = ("index", "term", "command")

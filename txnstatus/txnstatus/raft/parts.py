@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from txnstatus.codec import wholly_known
 from txnstatus.errors import IllegalState
 from txnstatus.names import kind_and_number
 from txnstatus.proto import raft_pb2 as pb
@@ -153,7 +154,7 @@ class _RestoringParts:
     def _begin(self, part: str, header: bytes) -> None:
         if part:
             raise ValueError(f"a group's snapshot that begins with a chunk for {part!r}")
-        wire = pb.PartsSnapshot.FromString(header)
+        wire = wholly_known(pb.PartsSnapshot.FromString(header))
         if wire.version != VERSION:
             raise ValueError(f"a group's snapshot of version {wire.version}; this release reads {VERSION}")
         self._opened = dict(wire.opened)

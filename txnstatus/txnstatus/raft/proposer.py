@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from txnstatus.errors import NotTheLeader, OutcomeUnknown, TxnError
+from txnstatus.features import Gate
 from txnstatus.process.failpoints import any_armed, failpoint
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
@@ -36,10 +37,13 @@ class Proposer(Generic[CommandT, AppliedT]):
         kind: str,
         driver: Log,
         encode: Callable[[CommandT], bytes],
+        level: Callable[[], int],
         heard: Callable[[Sequence[CommandT], Sequence[AppliedT | Rejected]], None] = lambda _commands, _outcomes: None,
     ) -> None:
-        """`heard` hears first of all commands that have applied here, refused or not. `kind`: of failpoints."""
+        """`heard` hears first of all commands that have applied here, refused or not. `kind`: of failpoints, and as in
+        `features`. `level`: the cluster's feature level, as far as it is known here."""
         self._kind = kind
+        self.check = Gate(kind, level).check
         self._driver = driver
         self._encode = encode
         self._heard = heard
@@ -52,6 +56,7 @@ class Proposer(Generic[CommandT, AppliedT]):
         for start, encoded in self._parts(commands):
             part = commands[start : start + len(encoded)]
             try:
+                self.check(part)
                 self._pass_before(part)
                 self._driver.submit(encoded, partial(self._ended, start, part, told), linger=linger)
             except TxnError as error:

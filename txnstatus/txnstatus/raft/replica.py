@@ -31,6 +31,7 @@ pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
 pysyncobj.syncobj.monotonicTime = time.monotonic
 
 _REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
+_OTHERS = (bytes([pysyncobj.syncobj._COMMAND_TYPE.NO_OP]), members.MEMBERS)
 _FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
 _LEADER = pysyncobj.syncobj._RAFT_STATE.LEADER
 _LENGTH = struct.Struct("<I")
@@ -133,6 +134,8 @@ class Replica(SyncObj):  # type: ignore[misc]
         """Called for every committed entry, on every replica. Nothing is unpickled."""
         if is_commands(entry):
             return self._apply(entry)
+        if entry[:1] not in _OTHERS:
+            raise ValueError(f"an entry of kind {entry[:1]!r}, which this version does not know")
         if self.leading and self._SyncObj__raftLastApplied + 1 == self.own_noop_index:
             # From now on it is ready. In this tick all others hear so, also those that are spared.
             self._SyncObj__newAppendEntriesTime = self._spares_due = 0.0

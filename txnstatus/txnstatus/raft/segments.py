@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from google.protobuf.message import Message
+
+from txnstatus.codec import wholly_known
 from txnstatus.process.disk import Disk, DiskFile, DiskFull, is_full
 from txnstatus.process.failpoints import failpoint
 from txnstatus.process.stop import REPAIR
@@ -19,6 +23,7 @@ from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft import frames
 
 VERSION = 2
+MessageT = TypeVar("MessageT", bound=Message)
 
 
 class JournalCorrupt(Exception):
@@ -105,7 +110,7 @@ class Segments:
         found = frames.read_frame(data)
         if found is None or found[0] != frames.SEGMENT:
             raise JournalCorrupt(f"{path}: its first frame does not read. {REPAIR}")
-        header = pb.SegmentHeader.FromString(found[1])
+        header = _whole(pb.SegmentHeader.FromString(found[1]), path)
         if header.version != VERSION or header.number != number:
             raise JournalCorrupt(
                 f"{path} says that it is segment {header.number}, version {header.version}; this release reads "
@@ -135,7 +140,7 @@ class Segments:
                 raise JournalCorrupt(f"{path} is sealed, and the segment after it is missing. {REPAIR}")
             if kind != frames.BATCH:
                 raise JournalCorrupt(f"{path}: the frame at byte {offset} is of kind {kind!r}. {REPAIR}")
-            last = max(last, on_batch(pb.JournalBatch.FromString(payload), path))
+            last = max(last, on_batch(_whole(pb.JournalBatch.FromString(payload), path), path))
             offset += frames.HEADER_BYTES + len(payload)
         return offset, last
 
@@ -218,3 +223,13 @@ class Segments:
 
     def _path(self, number: int) -> Path:
         return self.directory / f"{number:020}.log"
+
+
+def _whole(message: MessageT, path: Path) -> MessageT:
+    """Raises JournalCorrupt where there is more in it than this version knows."""
+    try:
+        return wholly_known(message)
+    except ValueError as error:
+        raise JournalCorrupt(
+            f"{path}: {error}: start this node with the version that wrote it, or a newer one"
+        ) from error

@@ -16,7 +16,9 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
+from txnstatus import features
 from txnstatus.errors import Unauthenticated
+from txnstatus.features import Levels
 from txnstatus.process.background import Tasks
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
@@ -47,6 +49,11 @@ class Cluster(Protocol):
         ...
 
     @property
+    def level(self) -> int | None:
+        """The feature level; None: this process has not heard of the founding yet."""
+        ...
+
+    @property
     def nodes(self) -> Collection[str]:
         """The ids of all nodes, this one included."""
         ...
@@ -61,10 +68,25 @@ class Cluster(Protocol):
 
 class RaftTransport:
     def __init__(
-        self, cluster_name: str, node_id: str, incarnation: int, cluster: Cluster, tls: Tls | None = None
+        self,
+        cluster_name: str,
+        node_id: str,
+        incarnation: int,
+        cluster: Cluster,
+        tls: Tls | None = None,
+        version: str = "",
     ) -> None:
+        """`version`: this program's, for people."""
         self._tls = tls
-        self._own = pb.Hello(cluster_name=cluster_name, node_id=node_id, incarnation=incarnation, protocol=PROTOCOL)
+        self._own = pb.Hello(
+            cluster_name=cluster_name,
+            node_id=node_id,
+            incarnation=incarnation,
+            protocol=PROTOCOL,
+            version=version,
+            oldest_level=features.OWN.oldest,
+            newest_level=features.OWN.newest,
+        )
         self.node_id = node_id
         self._cluster = cluster
         self._drivers: dict[str, RaftDriver] = {}
@@ -82,7 +104,13 @@ class RaftTransport:
 
     def start(self) -> None:
         self._dial_all()
-        self._cluster.subscribe(lambda _change: self._dial_all())
+        self._cluster.subscribe(lambda _change: self._follow())
+
+    def _follow(self) -> None:
+        self._dial_all()
+        for link in list(self._links.values()):
+            if (refusal := self._unable(link.peer, link.levels)) is not None:
+                link.refuse(refusal)
 
     def _dial_all(self) -> None:
         """Dials the nodes that are new, and no longer those that are gone."""
@@ -158,10 +186,17 @@ class RaftTransport:
             return f"node {hello.node_id!r} has data of cluster {hello.cluster_id!r}; this is {known!r}"
         if hello.protocol != own.protocol:
             return f"node {hello.node_id!r} speaks raft protocol {hello.protocol}; this node {own.protocol}"
+        if (unable := self._unable(hello.node_id, levels_of(hello))) is not None:
+            return unable
         is_peer = hello.node_id in self._cluster.nodes and hello.node_id != own.node_id
         if not is_peer or (expected and hello.node_id != expected):
             return f"node {hello.node_id!r} answers where {expected or 'a configured peer'!r} should"
         return None
+
+    def _unable(self, peer: str, levels: Levels) -> str | None:
+        """Why the peer's version cannot be in the cluster as it is now."""
+        level = self._cluster.level
+        return features.refusal(f"node {peer!r}", levels, level) if level is not None else None
 
     def up(self, link: _Link) -> None:
         old = self._links.pop(link.peer, None)
@@ -192,6 +227,11 @@ class RaftTransport:
             driver.receive(link.peer, message)
 
 
+def levels_of(hello: pb.Hello) -> Levels:
+    """Versions that say none do the first alone."""
+    return Levels(hello.oldest_level or features.FIRST, hello.newest_level or features.FIRST)
+
+
 class _Link:
     """One epoch of the connection to one peer: its hello, and what is queued for it."""
 
@@ -199,6 +239,8 @@ class _Link:
         """`expected`: whom this node has dialled; it says hello first."""
         self.peer = ""
         """The other end's node id; empty before its hello."""
+        self.levels = features.OWN
+        """The feature levels that the other end does, once it has said hello."""
         self.ended = asyncio.Event()
         self._connection = connection
         self._transport = transport
@@ -227,11 +269,11 @@ class _Link:
             log.error("%s sent a frame that does not read: %s", self.peer or "a peer", error)
             self._connection.abort()
             return
-        if self.peer:
-            self._transport.deliver(self, frame)
-        elif frame.refusal:
-            log.error("%s refuses: %s", self._expected or "a peer", frame.refusal)
+        if frame.refusal:
+            log.error("%s refuses: %s", self.peer or self._expected or "a peer", frame.refusal)
             self._connection.close()
+        elif self.peer:
+            self._transport.deliver(self, frame)
         else:
             self._meet(frame)
 
@@ -239,14 +281,17 @@ class _Link:
         self._late.cancel()
         refusal = self._transport.refusal(frame, self._expected, self._connection.principal)
         if refusal:
-            log.error("%s", refusal)
-            self._connection.send(pb.RaftFrame(refusal=refusal[:MAX_REFUSAL_CHARACTERS]).SerializeToString())
-            self._connection.close()
+            self.refuse(refusal)
             return
         if self._expected is None:
             self._connection.send(self._transport.hello.SerializeToString())
-        self.peer = frame.hello.node_id
+        self.peer, self.levels = frame.hello.node_id, levels_of(frame.hello)
         self._transport.up(self)
+
+    def refuse(self, why: str) -> None:
+        log.error("%s", why)
+        self._connection.send(pb.RaftFrame(refusal=why[:MAX_REFUSAL_CHARACTERS]).SerializeToString())
+        self._connection.close()
 
     def _end(self, why: str) -> None:
         log.debug("the raft connection to %s ended: %s", self.peer or self._expected, why)

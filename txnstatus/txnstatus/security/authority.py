@@ -135,6 +135,7 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "AddGroup": _OPERATES,
         "PlaceDatabase": (_on("database", _OWNER, _OPERATOR),),
         "RemoveForeign": _OPERATES,
+        "RaiseLevel": _OPERATES,
         "Distrust": _ADMINISTERS,
         "SetLimit": _OPERATES,
         "TurnTicketKey": _ADMINISTERS,

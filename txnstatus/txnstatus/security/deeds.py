@@ -20,6 +20,10 @@ def _as_operator(*fields: str) -> Callable[[Any], Mapping[str, str] | None]:
     return lambda request: told(request) if request.as_operator else None
 
 
+def _raised(request: Any) -> Mapping[str, str] | None:
+    return None if request.only_ask else {"level": _text(request.level)}
+
+
 def _adopted(request: Any) -> Mapping[str, str] | None:
     if request.only_ask:
         return None
@@ -32,6 +36,7 @@ RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Admin/AddGroup": _always("name"),
     "txnstatus.Admin/PlaceDatabase": _always("database", "group"),
     "txnstatus.Admin/RemoveForeign": _always("name"),
+    "txnstatus.Admin/RaiseLevel": _raised,
     "txnstatus.Admin/Distrust": _always("what", "restores"),
     "txnstatus.Admin/SetLimit": _always("identity", "name", "value", "restores"),
     "txnstatus.Admin/TurnTicketKey": _always("after"),

@@ -22,7 +22,7 @@ OF_CATALOG = frozenset(
     {
         *("format", "version", "cluster_id", "nodes", "groups", "replication", "participant_shards", "replacement"),
         *("range_span", "next_range", "joined", "floor", "options", "foreign", "placements"),
-        *("is_public", "revoked", "limited"),
+        *("is_public", "revoked", "limited", "level"),
     }
 )
 """Fields of the catalog that users are shown; each other one is the processes'."""

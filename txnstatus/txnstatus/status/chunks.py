@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from msgspec.msgpack import Decoder, Encoder
+from msgspec.msgpack import Encoder
 
-from txnstatus.replicated import Stored
+from txnstatus.replicated import Stored, decoder
 from txnstatus.status.records import TxnRecord
 from txnstatus.types import Timestamp, TxnId
 
@@ -35,9 +35,9 @@ class Finished(Stored, tag=3):
 
 
 Chunk = Header | Unfinished | Finished
-_DECODER: Decoder[Chunk] = Decoder(Chunk)
-encode, decode = Encoder().encode, _DECODER.decode
-"""`decode` raises ValueError on bytes that are no chunk of this version."""
+encode = Encoder().encode
+decode: Callable[[bytes], Chunk] = decoder(Chunk)
+"""What reads a chunk. Raises ValueError on bytes that are none of this version."""
 
 
 def of(header: Header, unfinished: Sequence[TxnRecord], finished: Sequence[bytes]) -> Iterator[bytes]:

@@ -5,9 +5,11 @@ Time enters through the log: `now_micros` is the proposer's wall clock, for peop
 
 from __future__ import annotations
 
-from msgspec.msgpack import Decoder, Encoder
+from collections.abc import Callable
 
-from txnstatus.replicated import Stored
+from msgspec.msgpack import Encoder
+
+from txnstatus.replicated import Stored, decoder
 from txnstatus.types import NO_TIMESTAMP, AbortCause, Participant, ParticipantId, Timestamp, TxnId
 
 
@@ -110,6 +112,6 @@ class RaiseFloor(Stored, tag=9):
 TxnCommand = RegisterParticipants | BeginCommit | FinalizeCommit | CompleteCommit | BeginAbort | Expire | FinalizeAbort
 Command = BeginTxns | TxnCommand | Forget | RaiseFloor
 
-_DECODER: Decoder[Command] = Decoder(Command)
-encode, decode = Encoder().encode, _DECODER.decode
-"""`decode` raises ValueError on bytes that are no command of this version."""
+encode = Encoder().encode
+decode: Callable[[bytes], Command] = decoder(Command)
+"""What reads a command. Raises ValueError on bytes that are none of this version."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from msgspec.msgpack import Decoder, Encoder
+from msgspec.msgpack import Encoder
 from msgspec.structs import replace
 
 from txnstatus.errors import IllegalState, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
-from txnstatus.replicated import Outcome, Stored
+from txnstatus.replicated import Outcome, Stored, decoder
 from txnstatus.status.transitions import Op
 from txnstatus.types import (
     DECIDED_ABORT,
@@ -145,6 +145,6 @@ def participant_to_wire(participant: Participant) -> common.ParticipantInfo:
     return common.ParticipantInfo(participant_id=participant_id, name=name, first_write=first_write)
 
 
-_DECODER: Decoder[TxnRecord] = Decoder(TxnRecord)
-encode, decode = Encoder().encode, _DECODER.decode
-"""`decode` raises ValueError on bytes that are no record of this version."""
+encode = Encoder().encode
+decode: Callable[[bytes], TxnRecord] = decoder(TxnRecord)
+"""What reads a record. Raises ValueError on bytes that are none of this version."""

@@ -100,7 +100,9 @@ class StatusService:
         self._outcomes = Outcomes()
         self._tasks = Tasks(f"the background of {status_group(number)} failed")
         self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
-        self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer("status", driver, cmd.encode, self._act_on)
+        self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer(
+            "status", driver, cmd.encode, lambda: client.cluster.state.level, self._act_on
+        )
         beginning = BeginCommits(machine.table, here, self._proposer.propose, lambda: self._wall.micros(), clock)
         self._begins = BeginCalls(
             self.manager,

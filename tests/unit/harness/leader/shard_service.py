@@ -15,6 +15,7 @@ from txnparticipant.leader.service import ShardService, ShardSettings
 from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnparticipant.versions.mvcc import Manifest
+from txnstatus import features
 from txnstatus.catalog.options import Options
 from txnstatus.errors import IllegalState, NotAuthorized, NotTheLeader, TxnError
 from txnstatus.id_sets import IdSet, below
@@ -167,6 +168,7 @@ def shard_service(
         disk or ThreadPoolExecutor(1),
         ShardSettings(zombie_grace_seconds, 30.0, IN_DOUBT_SECONDS, row_flush_bytes=4 << 20),
         options=Options,
+        level=lambda: features.OWN.newest,
     )
     made.shard.apply(creates)
     return made

@@ -1,0 +1,165 @@
+"""Nodes are replaced by those of another version, one after the other, under load; and the level is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.load import WRITERS, Load, table_of
+from tests.integration.upgrade.versions import BEFORE, NEWER, NEWER_LEVEL, NOW, Versions, check_out
+from tests.support import SCHEMA, connect, fast_cluster, wait_until
+from txndeploy.local.cluster import LocalCluster
+from txnstatus import features
+from txnstatus.catalog.catalog import CatalogState, from_wire
+from txnstatus.errors import IllegalState, TxnError
+from txnstatus.proto import admin_pb2 as pb
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("before")
+    if (why := check_out(directory)) is not None:
+        pytest.skip(why)
+    return directory
+
+
+class Upgraded:
+    """A cluster with programs that write to it all the time."""
+
+    def __init__(self, cluster: LocalCluster, versions: Versions, load: Load) -> None:
+        self.cluster, self._versions, self.load = cluster, versions, load
+
+    def replace(self, node: str, version: str) -> None:
+        """As an operator does: SIGTERM, another version, a start; and the next one when this one serves."""
+        self.load.goes_on()
+        assert self.cluster.stop_node(node) == 0
+        self.start_as(node, version)
+
+    def start_as(self, node: str, version: str) -> None:
+        """One that does not run."""
+        self._versions.of[node] = version
+        self.cluster.start_node(node)
+        wait_until(lambda: self.cluster.status(node), f"{node} serves again")
+        self.cluster.wait_ready()
+        self.load.goes_on()
+
+    def does_not_start(self, node: str, version: str) -> str:
+        """Has a node that was stopped start as of a version; returns what it says as it ends."""
+        known = len(self.cluster.log_path(node).read_text())
+        self._versions.of[node] = version
+        self.cluster.start_node(node)
+        wait_until(lambda: self.cluster.exit_code(node) is not None, f"{node} ends")
+        assert self.cluster.exit_code(node) == 2
+        return self.cluster.log_path(node).read_text()[known:]
+
+    def ask(self, node: str, **request: object) -> pb.RaiseLevelResponse:
+        """Asks one node to raise the level, or for the versions. Raises what it answers."""
+        with connect(self.cluster) as client:
+            channel = client.session.channel.to(self.cluster.address(node))
+            try:
+                wanted = pb.RaiseLevelRequest(**request)  # type: ignore[arg-type]
+                return channel.call("txnstatus.Admin/RaiseLevel", wanted, pb.RaiseLevelResponse, timeout=10.0)
+            finally:
+                channel.close()
+
+    def catalog(self) -> CatalogState:
+        with connect(self.cluster) as client:
+            answer = client.call("txnstatus.Admin/GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
+        return from_wire(answer.catalog)
+
+    def all_are_registered(self, newest: int) -> bool:
+        said = [info.levels for info in self.catalog().nodes.values()]
+        return all(levels is not None and levels.newest == newest for levels in said)
+
+
+@contextmanager
+def running(directory: Path, before: Path | None, version: str) -> Iterator[Upgraded]:
+    """All nodes are of one version. At the end no call has failed, and nothing is lost."""
+    versions = Versions(before)
+    cluster = fast_cluster(directory / "cluster", spawn=versions.spawn)
+    if before is not None:
+        versions.write_for_all(cluster)
+    versions.of = dict.fromkeys(cluster.configs, version)
+    with cluster:
+        with connect(cluster) as client:
+            for writer in range(WRITERS):
+                client.create_table(table_of(writer), SCHEMA)
+        with Load(cluster) as load:
+            yield Upgraded(cluster, versions, load)
+            load.goes_on()
+        assert not load.failed, load.failed
+        load.check_nothing_is_lost()
+
+
+def test_nodes_of_before_are_replaced_one_by_one_and_the_level_is_raised(tmp_path: Path, before: Path) -> None:
+    with running(tmp_path, before, BEFORE) as upgraded:
+        for node in upgraded.cluster.configs:
+            with pytest.raises(TxnError):
+                upgraded.ask(node)  # a node of before has no such call
+            upgraded.replace(node, NOW)
+            told = upgraded.ask(node, only_ask=True)
+            assert told.level == features.FIRST
+            done = {each.node_id for each in told.nodes if each.newest_level == features.OWN.newest}
+            assert done == {name for name in upgraded.cluster.configs if name <= node}
+            if node != "n3":
+                with pytest.raises(IllegalState, match="n3 does 1 alone"):
+                    upgraded.ask(node)
+        assert all(info.levels is None for info in upgraded.catalog().nodes.values())
+        assert upgraded.ask("n1").level == features.OWN.newest
+        wait_until(lambda: upgraded.all_are_registered(features.OWN.newest), "all nodes say what they are")
+        upgraded.load.goes_on()
+        assert upgraded.cluster.stop_node("n2") == 0
+        assert "format 3" in upgraded.does_not_start("n2", BEFORE)
+        upgraded.start_as("n2", NOW)
+
+
+def test_nodes_go_back_to_before_until_the_level_is_raised(tmp_path: Path, before: Path) -> None:
+    with running(tmp_path, before, BEFORE) as upgraded:
+        for node in ("n1", "n2", "n3"):
+            upgraded.replace(node, NOW)
+        for node in ("n2", "n1", "n3"):
+            upgraded.replace(node, BEFORE)
+        upgraded.load.goes_on()
+
+
+def test_a_newer_version_comes_goes_and_stays(tmp_path: Path) -> None:
+    with running(tmp_path, None, NOW) as upgraded:
+        cluster = upgraded.cluster
+        assert upgraded.catalog().level == features.OWN.newest
+        wait_until(lambda: upgraded.all_are_registered(features.OWN.newest), "all nodes say what they are")
+        for node in cluster.configs:
+            upgraded.replace(node, NEWER)
+        upgraded.replace("n2", NOW)
+        wait_until(lambda: upgraded.catalog().nodes["n2"].levels == features.OWN, "n2 says what it is")
+        with pytest.raises(IllegalState, match=f"n2 does {features.OWN}"):
+            upgraded.ask("n1")
+        assert cluster.stop_node("n2") == 0
+        with pytest.raises(IllegalState, match=f"n2 does {features.OWN}"):
+            upgraded.ask("n1")  # it does not answer, and has said so
+        upgraded.start_as("n2", NEWER)
+        wait_until(lambda: upgraded.all_are_registered(NEWER_LEVEL), "all nodes say what they are")
+        assert upgraded.ask("n1").level == NEWER_LEVEL
+        with pytest.raises(IllegalState, match="only goes up"):
+            upgraded.ask("n1", level=features.OWN.newest)
+        assert cluster.stop_node("n2") == 0
+        story = upgraded.does_not_start("n2", NOW)
+        assert f"does feature levels {features.OWN}, and the cluster is at {NEWER_LEVEL}" in story
+        upgraded.start_as("n2", NEWER)
+
+
+def test_a_node_that_cannot_do_the_level_does_not_join(tmp_path: Path) -> None:
+    with running(tmp_path, None, NEWER) as upgraded:
+        cluster = upgraded.cluster
+        assert upgraded.catalog().level == NEWER_LEVEL
+        address = cluster.add_node("n4")
+        with connect(cluster) as client:
+            request = pb.ReplaceNodeRequest(old_node="n3", new_node="n4", address=address)
+            client.call("txnstatus.Admin/ReplaceNode", request, pb.ReplaceNodeResponse)
+        wait_until(lambda: cluster.exit_code("n4") is not None, "n4 ends")
+        assert cluster.exit_code("n4") == 2
+        assert f"and the cluster is at {NEWER_LEVEL}" in cluster.log_path("n4").read_text()
+        upgraded.start_as("n4", NEWER)
+        wait_until(lambda: "n3" not in upgraded.catalog().nodes, "n4 has taken the place of n3")

@@ -1,0 +1,82 @@
+"""A data directory: which versions open it, by the feature level that the node has heard of last."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from txndeploy.errors import StartError
+from txndeploy.node import directory
+from txndeploy.node.config import NodeConfig, NodeEntry
+from txnstatus import features
+from txnstatus.features import Levels
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> NodeConfig:
+    nodes = {"n1": NodeEntry(address="127.0.0.1:7070")}
+    return NodeConfig(
+        cluster_name="air",
+        node_id="n1",
+        data_dir=tmp_path / "data",
+        warehouse=tmp_path.as_uri(),
+        nodes=nodes,
+        insecure=True,
+    )
+
+
+def opened(config: NodeConfig) -> None:
+    os.close(directory.own(config))
+
+
+def heard(config: NodeConfig, level: int) -> None:
+    opened(config)
+    directory.keep(config, replace(config.initial_catalog(), cluster_id="air.1", level=level))
+
+
+def noted(config: NodeConfig) -> dict[str, object]:
+    return dict(json.loads((config.data_dir / "node.json").read_text()))
+
+
+def test_at_the_first_level_it_is_as_versions_of_before_have_it(config: NodeConfig) -> None:
+    opened(config)
+    made = noted(config)
+    heard(config, features.FIRST)
+    assert noted(config) == made
+    assert made["format"] == 2
+    assert "level" not in made
+
+
+def test_from_the_second_level_on_versions_of_before_refuse_it(config: NodeConfig) -> None:
+    """They look at the format alone."""
+    heard(config, features.REGISTERED)
+    assert noted(config)["format"] == 3
+    assert noted(config)["level"] == features.REGISTERED
+    opened(config)
+
+
+def test_a_version_that_does_not_do_the_level_refuses_it(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard(config, features.REGISTERED)
+    monkeypatch.setattr(features, "OWN", Levels(features.FIRST, features.FIRST))
+    with pytest.raises(StartError, match="does feature levels 1 alone, and the cluster is at 2: install a version"):
+        opened(config)
+    monkeypatch.setattr(features, "OWN", Levels(3, 4))
+    with pytest.raises(StartError, match="older than this one"):
+        opened(config)
+
+
+def test_before_the_founding_nothing_is_noted(config: NodeConfig) -> None:
+    opened(config)
+    directory.keep(config, config.initial_catalog())
+    assert "level" not in noted(config)
+    assert directory.saved_catalog(config) == config.initial_catalog()
+
+
+def test_an_older_state_takes_nothing_back(config: NodeConfig) -> None:
+    heard(config, features.REGISTERED)
+    heard(config, features.FIRST)
+    assert noted(config)["level"] == features.REGISTERED
