@@ -78,6 +78,7 @@ class TableService:
         await self._ranges.check_keeper(name, self._shard.shard)
         if not request.request_id:
             raise InvalidArgument("a create needs a request id")
+        check_count(len(request.schema.columns), "columns", MAX_COLUMNS)  # half a million fit into a request
         properties = checked(Property(each.name, each.value) for each in request.properties)
         loop = asyncio.get_running_loop()
         schema = await loop.run_in_executor(self._blocking, _checked_schema, request)  # a large one takes a while

@@ -25,8 +25,10 @@ from txnparticipant.shard import commands as cmd
 from txnparticipant.upkeep.in_doubt import IN_DOUBT_SECONDS
 from txnstatus.errors import Forgotten, InvalidArgument, NotTheLeader, Unavailable
 from txnstatus.id_sets import below
+from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.schema import MAX_COLUMNS
 from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId, TxnState
 
 
@@ -88,6 +90,19 @@ def test_files_that_come_after_their_transaction_is_forgotten_are_refused_as_suc
     made.shard.apply(cmd.ForgetTxns(below(2)))
     with pytest.raises(Forgotten):
         asyncio.run(made.add_files(table_pb.AddFilesRequest(txn_id=1, owner="me", table=TABLE, write_id="appended1")))
+
+
+def test_a_table_of_too_many_columns_is_refused_before_any_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mebibyte of tiny ones kept a thread so long that the request was sent again, and again, to other threads."""
+
+    def read(column: object) -> object:
+        raise AssertionError(f"{column} was read")
+
+    monkeypatch.setattr("txnstatus.schema._from_wire", read)
+    columns = [common.Column(name="id", type="bigint")] * (MAX_COLUMNS + 1)
+    request = table_pb.CreateTableRequest(name="air.wide", request_id="r", schema=common.TableSchema(columns=columns))
+    with pytest.raises(InvalidArgument, match=f"{MAX_COLUMNS + 1} columns in one call: {MAX_COLUMNS} are possible"):
+        asyncio.run(shard_service().create_table(request))
 
 
 async def test_a_leadership_begins_without_what_an_earlier_one_was_told() -> None:
