@@ -25,6 +25,7 @@ from txnclient import (
     TxnAborted,
 )
 from txnclient.compact.worker import Worker
+from txnclient.showing import Shown
 from txnclient.streams import marks
 from txnclient.streams.marks import MARKS
 from txndeploy.ctl import commands
@@ -153,7 +154,9 @@ def test_one_transaction_moves_several_and_one_twice(client: Client) -> None:
         txn.mark("left", 1, expected=None)
         txn.mark("right", 1, expected=None)
         txn.mark("left", 2, expected=1)
-    at = {each.source: each.position for each in client.marks() if each.txn_id == txn.id}
+    found = client.marks()
+    assert isinstance(found, Shown)
+    at = {each.source: each.position for each in found if each.txn_id == txn.id}
     assert at == {"left": 2, "right": 1}
 
 

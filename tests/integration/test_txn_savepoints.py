@@ -137,7 +137,7 @@ def test_names_shadow_each_other_and_are_released(client: Client, new_table: New
         assert ids(txn, table) == []
         with pytest.raises(NotFound, match="no savepoint 'b'") as error:
             txn.rollback_to("b")
-        assert error.value.hint == "of this handle there are: a"
+        assert error.value.hint == "there are: a"
         for _ in range(150):
             txn.savepoint("again")
             txn.release("again")

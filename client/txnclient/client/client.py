@@ -208,7 +208,8 @@ class Client(
             if more := answer.more:
                 last = answer.locks[-1]
                 request.after.CopyFrom(table_pb.LockPlace(object=last.object, since=last.since, txn_id=last.txn_id))
-        return sorted(found, key=lambda lock: (lock.object, not lock.acquired))
+        found.sort(key=lambda lock: (lock.object, not lock.acquired))
+        return found
 
     def snapshot(self, at: int | str | datetime | None = None) -> Snapshot:
         """All tables as of `at`: a timestamp of a snapshot or a commit, a datetime with a time zone, or the name of a

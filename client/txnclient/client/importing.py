@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from txnclient.client import publication
+from txnclient.client.making import unmake
 from txnclient.client.publication import Publication
 from txnclient.client.tables import Tables
 from txnclient.info import TableInfo
@@ -57,7 +58,7 @@ class Importing(Tables):
         written into files of the table.
 
         `create`: makes the table, of the source's columns, with this primary key and location, partitioned by what
-        directories tell; it must not be there. It stays where the import fails.
+        directories tell; it must not be there. Where the import fails it is dropped, unless there are rows in it.
 
         Raises InvalidArgument, naming the file: for one of another schema, and for what cannot be read in place, which
         says so; AlreadyExists for a file that the table has, a key that it has, and with `create` for a table that is
@@ -74,12 +75,15 @@ class Importing(Tables):
             info = self.create_table(
                 table, source.schema, partition_by=split_by, primary_key=primary_key, location=location
             )
-            adopting.require_apart(source.directories, [info.location])
-        elif primary_key or location:
+            try:
+                adopting.require_apart(source.directories, [info.location])
+                return self._imported(info, source, copy)
+            except BaseException:
+                unmake(self, table, info.table_id)
+                raise
+        if primary_key or location:
             raise InvalidArgument("a primary_key and a location are of a new table", hint="say create=True")
-        else:
-            info = self.table(table)
-        return self._copied(info, source) if copy else self._adopted(info, source)
+        return self._imported(self.table(table), source, copy)
 
     def publication(self, table: str) -> Publication:
         """How far the log of a published table has come: read from where it lies, so that must be within reach.
@@ -105,6 +109,9 @@ class Importing(Tables):
         from txnclient.outgoing import iceberg_versions
 
         return iceberg_versions.publish(self.session, table, to, [each.location for each in self.tables()])
+
+    def _imported(self, info: TableInfo, source: Source, copy: bool) -> CommitReceipt:
+        return self._copied(info, source) if copy else self._adopted(info, source)
 
     def _copied(self, info: TableInfo, source: Source) -> CommitReceipt:
         (txn,), _ = begin(self.session, 1, LABEL, 0, uuid.uuid4().hex, tables=[info.name])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from txnclient.calls.requests import names_of
 from txnclient.session import Session
+from txnclient.showing import Shown
 from txnclient.snapshot import Snapshot
 from txnclient.streams import marks
 from txnclient.streams.batches import Batch, Last, is_next
@@ -48,7 +49,7 @@ class Streaming:
     def marks(self) -> list[Mark]:
         """The marks of all sources, by source, as one snapshot sees them."""
         with Snapshot(self.session, self.session.last_commit()) as snapshot:
-            return marks.all_of(snapshot)
+            return Shown("Marks", "source position txn_id owner written", marks.all_of(snapshot))
 
     def remove_mark(self, source: str) -> None:
         """Forgets how far the source has been taken, for one that is gone for good, or is to be taken anew.

@@ -113,7 +113,7 @@ class GoingBack:
         raise NotFound(
             f"transaction {handle.id} has no savepoint {name!r:.200}",
             txn_id=handle.id,
-            hint=f"of this handle there are: {known}",
+            hint=f"there are: {known}",
         )
 
     def _participants(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from tests.support import FAST_TXN, fast_cluster, parquet_files, rows, wait_until
-from txnclient import AlreadyExists, Client, DataDamaged, InvalidArgument
+from txnclient import AlreadyExists, Client, DataDamaged, InvalidArgument, NotFound
 from txnclient.compact.worker import Worker
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
@@ -143,9 +143,14 @@ def test_two_schemas_are_no_table(client: Client, lake: Path) -> None:
     pq.write_table(pa.table({"id": ["one"], "note": ["row 1"]}), lake / "part-1.parquet")
     with pytest.raises(InvalidArgument, match=r"part-1\.parquet' cannot be added to in\.two: column 'id' .* is bigint"):
         client.import_files("in.two", str(lake), create=True)
-    assert ids(client, "in.two") == []
     with pytest.raises(InvalidArgument, match="do not read as one table"):
-        client.import_files("in.two", str(lake), copy=True)
+        client.import_files("in.two", str(lake), create=True, copy=True)
+    with pytest.raises(NotFound, match=r"in\.two"):
+        client.table("in.two")
+    client.create_table("in.two", "id bigint, note string")
+    for copy in (False, True):
+        with pytest.raises(InvalidArgument):
+            client.import_files("in.two", str(lake), copy=copy)
     assert ids(client, "in.two") == []
 
 
@@ -153,7 +158,8 @@ def test_columns_that_the_first_file_has_not_are_not_left_out(client: Client, la
     pq.write_table(pa.table({"id": [9], "note": ["row 9"], "more": [1]}), lake / "part-9.parquet")
     with pytest.raises(InvalidArgument, match=r"part-9\.parquet has a column 'more', and the first file has none"):
         client.import_files("in.more", str(lake), create=True, copy=True)
-    assert ids(client, "in.more") == []
+    with pytest.raises(NotFound, match=r"in\.more"):
+        client.table("in.more")
 
 
 @pytest.mark.parametrize(
@@ -174,6 +180,8 @@ def test_what_readers_would_read_otherwise_is_refused_in_place(
     with pytest.raises(InvalidArgument, match=said) as refused:
         client.import_files(name, str(tmp_path / "odd"), create=True)
     assert refused.value.hint == "import it with copy=True"
+    with pytest.raises(NotFound):
+        client.table(name)
 
 
 def test_old_calendars_are_refused(client: Client, tmp_path: Path) -> None:

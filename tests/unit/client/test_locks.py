@@ -9,6 +9,7 @@ import pytest
 import txnclient
 from tests.unit.harness.fake_manager import FakeManager, in_turn, raises
 from txnclient import Client, InvalidArgument, Locked, TxnAborted, Unavailable
+from txnclient.showing import Shown
 from txnclient.write import locks
 from txnstatus.proto import common_pb2
 from txnstatus.proto import table_pb2 as pb
@@ -90,7 +91,9 @@ def test_locks_come_page_by_page(manager: FakeManager, client: Client) -> None:
         return pb.ShowLocksResponse(locks=locks, more=len(rest) > 1)
 
     manager.answers["ShowLocks"] = page
-    assert [lock.txn_id for lock in client.locks()] == [7, 8, 9], "who holds it comes first"
+    found = client.locks()
+    assert [lock.txn_id for lock in found] == [7, 8, 9], "who holds it comes first"
+    assert isinstance(found, Shown), "a notebook was shown plain text"
     assert [each.after.txn_id for each in manager.requests["ShowLocks"]] == [0, 8, 7]
 
 
