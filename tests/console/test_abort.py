@@ -16,7 +16,9 @@ from tests.console.scene import browser
 from tests.support import SCHEMA, connect, fast_cluster, rows
 from txnclient import Client, TxnState
 from txndeploy.console.routes import API, PREFIX
+from txndeploy.local.authority import Authority
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.security.principals import Kind
 
 SECONDS = 20
 REASON = "it is in everybody's way"
@@ -122,13 +124,8 @@ def test_what_cannot_be_aborted_says_so(cluster: LocalCluster, client: Client) -
 
 def test_in_a_browser_one_says_why_and_it_ends(cluster: LocalCluster, client: Client) -> None:
     begun = client.transaction("stands around")
-    shown = {
-        "origin": base(cluster),
-        "certPath": str(files(cluster) / "certificate.pem"),
-        "keyPath": str(files(cluster) / "key.pem"),
-    }
     with browser() as running:
-        page = running.new_page(ignore_https_errors=True, client_certificates=[shown])  # type: ignore[list-item]
+        page = shown_page(running, cluster, files(cluster))
         page.goto(f"{base(cluster)}{PREFIX}#/transactions/{begun.id}")
         page.get_by_label("Reason").fill(REASON)
         page.get_by_role("button", name=f"Abort transaction {begun.id}").click()
@@ -136,3 +133,55 @@ def test_in_a_browser_one_says_why_and_it_ends(cluster: LocalCluster, client: Cl
         assert page.get_by_role("button", name="Abort").count() == 0
         assert client.owner in page.locator("#caller").inner_text()
     assert client.get(begun.id).state is TxnState.ABORTED
+
+
+@pytest.fixture(scope="module")
+def reader(cluster: LocalCluster, client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Credentials of one who sees all tables, and operates nothing."""
+    where = tmp_path_factory.mktemp("rita")
+    Authority.load(cluster.directory / "authority").issue(Kind.USER, "rita", where)
+    client.grant("reader", "rita", on=None)
+    return where
+
+
+def test_a_reader_s_abort_is_refused(cluster: LocalCluster, client: Client, reader: Path) -> None:
+    begun = client.transaction("stands around")
+    context = ssl.create_default_context(cafile=reader / "ca.pem")
+    context.load_cert_chain(reader / "certificate.pem", reader / "key.pem")
+    request = Request(
+        f"{base(cluster)}{API}transactions/{begun.id}/abort",
+        data=json.dumps({"reason": REASON}).encode(),
+        headers={"Content-Type": "application/json", "Origin": base(cluster)},
+        method="POST",
+    )
+    with pytest.raises(HTTPError) as refused:
+        urlopen(request, timeout=SECONDS, context=context)
+    assert refused.value.code == 403
+    assert "rita may not call TxnManager/AbortTransaction" in refused.value.read().decode()
+    assert client.get(begun.id).state is TxnState.OPEN
+    begun.abort(reason="it was tried")
+
+
+def test_in_a_browser_a_reader_s_abort_is_refused_and_says_so(
+    cluster: LocalCluster, client: Client, reader: Path
+) -> None:
+    begun = client.transaction("stands around")
+    with browser() as running:
+        page = shown_page(running, cluster, reader)
+        page.goto(f"{base(cluster)}{PREFIX}#/transactions/{begun.id}")
+        page.get_by_label("Reason").fill(REASON)
+        page.get_by_role("button", name=f"Abort transaction {begun.id}").click()
+        page.get_by_text("It was not aborted: rita may not call").wait_for()
+        assert "rita" in page.locator("#caller").inner_text()
+    assert client.get(begun.id).state is TxnState.OPEN
+    begun.abort(reason="it was tried")
+
+
+def shown_page(running: Any, cluster: LocalCluster, shown: Path) -> Any:
+    """A page of a browser that shows a certificate."""
+    certificate = {
+        "origin": base(cluster),
+        "certPath": str(shown / "certificate.pem"),
+        "keyPath": str(shown / "key.pem"),
+    }
+    return running.new_page(ignore_https_errors=True, client_certificates=[certificate])

@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import ssl
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import pytest
 from tests.unit.harness.answering import SECONDS, STATE, Served
 from tests.unit.harness.identities import REQUEST, Identities, awaiting, blocking, free_address, trusting
 from txnclient.calls.connections import Connections
+from txndeploy.local import authority
 from txnstatus.catalog.catalog import CatalogState, NodeInfo
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.errors import Unauthenticated, Unavailable
@@ -179,6 +181,23 @@ async def test_a_certificate_that_expired_is_told_of_by_both(
     expired = tls.within(air.files(kind, "late", days=-0.001))
     node, client = (air.node(), expired) if who == "client" else (expired, air.user())
     told = "the certificate that it was shown has expired" if who == "client" else "certificate has expired"
+    async with Served(tls=node) as served, asyncio.timeout(QUICK):
+        for ask in (blocking, awaiting):
+            with pytest.raises(Unauthenticated, match=told):
+                await ask(client, served.address)
+
+
+@pytest.mark.parametrize("who", ["client", "node"])
+async def test_a_certificate_of_a_clock_that_is_ahead_is_told_of_by_both(
+    air: Identities, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """It is not valid yet by the clock of whoever looks at it."""
+    kind = Kind.USER if who == "client" else Kind.NODE
+    monkeypatch.setattr(authority, "SKEW", timedelta(hours=-1))
+    monkeypatch.setattr(tls, "_shown", lambda *_: Principal("air", kind, "early"))  # its own clock is ahead, too
+    early = tls.within(air.files(kind, "early"))
+    node, client = (air.node(), early) if who == "client" else (early, air.user())
+    told = "is not valid yet by its clock" if who == "client" else "certificate is not yet valid"
     async with Served(tls=node) as served, asyncio.timeout(QUICK):
         for ask in (blocking, awaiting):
             with pytest.raises(Unauthenticated, match=told):

@@ -169,9 +169,9 @@ _HINT = "what certificates have to be like: docs/security.md"
 _ALERTS = {
     "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of the certificate it was shown",
     "TLSV1_ALERT_DECRYPT_ERROR": "it does not know the authority of the certificate it was shown",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate that it was shown has expired, or is not valid yet",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate that it was shown has expired",
     "SSLV3_ALERT_CERTIFICATE_REVOKED": "the certificate that it was shown is revoked",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept the certificate it was shown",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the certificate that it was shown is not valid yet by its clock, or not in order",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept the certificate it was shown",
     "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the certificate that it was shown is not for this use",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants to be shown a certificate",
