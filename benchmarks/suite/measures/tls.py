@@ -1,4 +1,6 @@
-"""What TLS costs: whole transactions on three nodes with TLS, and on three without, in turns; and a handshake.
+"""What TLS costs, and knowing who calls: whole transactions on three nodes with TLS, of a user whose roles are asked
+for each call, and on three without, in turns; and a handshake. A certificate, or a token in its place, is looked at
+once for each connection.
 
 Both clusters are there all the time, and each is given the same number of transactions, one after the other: what else
 the machine does meanwhile is the same for both. CPU time is that of all threads of the nodes, as the kernel's scheduler
@@ -20,11 +22,12 @@ from typing import Annotated
 from rich.console import RenderableType
 
 from benchmarks.suite.options import at_least
-from benchmarks.suite.ours import COLUMNS, STATUS, TABLES, running, transact
+from benchmarks.suite.ours import COLUMNS, OWNER, STATUS, TABLES, running, transact
 from benchmarks.suite.report import table_of
 from txndeploy.local.authority import Authority
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.connection import Purpose
 from txnstatus.security import tls
 from txnstatus.security.principals import Kind
 from txnstatus.security.stream import TlsStream
@@ -64,6 +67,9 @@ def measure(
         shares = [plain / with_tls for plain, with_tls in zip(of(sides["plain"]), of(sides["TLS"]), strict=True)]
         median, least, most = statistics.median(shares), min(shares), max(shares)
         yield f"CPU without TLS / with, {what}: {median:.2f} ({least:.2f} to {most:.2f})"
+    rates = [plain / with_tls for plain, with_tls in zip(sides["plain"].wall, sides["TLS"].wall, strict=True)]
+    median, least, most = statistics.median(rates), min(rates), max(rates)
+    yield f"transactions a second with TLS / without: {median:.2f} ({least:.2f} to {most:.2f})"
     assert shown is not None, "one side has TLS"
     yield from _alone(shown)
 
@@ -75,14 +81,15 @@ def _side(stack: ExitStack, *, secure: bool) -> Side:
     if not secure:
         return Side(cluster, None)
     shown = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    Authority.load(cluster.directory / "authority").issue(Kind.NODE, "benchmark", shown)
+    Authority.load(cluster.directory / "authority").issue(Kind.USER, OWNER, shown)
+    client.grant("writer", OWNER, on=None)
     return Side(cluster, tls.within(shown))
 
 
 async def _run(sides: dict[str, Side], in_flight: int, transactions: int, rounds: int) -> None:
     """Fills the sides in."""
     channels = {
-        name: PeerChannel(side.cluster.address(side.cluster.leader(STATUS)), tls=side.shown)
+        name: PeerChannel(side.cluster.address(side.cluster.leader(STATUS)), tls=side.shown, purpose=Purpose.CALLS)
         for name, side in sides.items()
     }
     for name in sides:

@@ -21,6 +21,7 @@ from benchmarks.suite.workloads import (
     sql,
     table_pairs,
     tables,
+    tenants,
     tpch,
     transactions,
 )
@@ -36,6 +37,7 @@ ALL: tuple[Workload, ...] = (
     changes.WORKLOAD,
     compaction.WORKLOAD,
     tables.WORKLOAD,
+    tenants.WORKLOAD,
     appenders.WORKLOAD,
     failover.WORKLOAD,
     heartbeats.WORKLOAD,

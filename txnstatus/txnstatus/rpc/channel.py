@@ -49,11 +49,16 @@ class PeerChannel:
     """Calls to one address. A broken connection fails what was under way, and the next call makes a new one."""
 
     def __init__(
-        self, address: str, cluster_id: Callable[[], str] = lambda: "", tls: Tls | None = None, expected: str = ""
+        self,
+        address: str,
+        cluster_id: Callable[[], str] = lambda: "",
+        tls: Tls | None = None,
+        expected: str = "",
+        purpose: Purpose = Purpose.PEER_CALLS,
     ) -> None:
         """`cluster_id`: the cluster that is meant, once it is known: no process of another one is asked anything.
-        `tls`, `expected`: as for `connect`."""
-        self.address = address
+        `tls`, `expected`: as for `connect`. `purpose`: CALLS for whoever is no process of the cluster."""
+        self.address, self._purpose = address, purpose
         self._tls, self._expected = tls, expected
         self._cluster_id = cluster_id
         self._session: _Session | None = None
@@ -69,7 +74,9 @@ class PeerChannel:
     def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str = "") -> None:
         """Sends the call, which hears what the peer answers, or Unavailable. Calls of one loop turn go together."""
         if self._session is None or self._session.closed:
-            self._session = _Session(self.address, self._cluster_id, self._note, self._tls, self._expected)
+            self._session = _Session(
+                self.address, self._cluster_id, self._note, self._tls, self._expected, self._purpose
+            )
         self._session.ask(method, call, response, timeout, group)
 
     def _note(self, error: TxnError) -> None:
@@ -102,9 +109,10 @@ class _Session(Line[_Pending]):
         met_stranger: Callable[[TxnError], None],
         tls: Tls | None,
         expected: str,
+        purpose: Purpose,
     ) -> None:
         """`met_stranger` hears where a process of another cluster answers, or one that is not who it has to be."""
-        super().__init__(address, Purpose.PEER_CALLS, cluster_id, tls, expected)
+        super().__init__(address, purpose, cluster_id, tls, expected)
         self._met_stranger = met_stranger
 
     def ask(self, method: str, call: Call, response: type[Message], timeout: float, group: str) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -31,6 +30,7 @@ from txnstatus.rpc.open_only import RequireOpen, begin_in_scope
 from txnstatus.rpc.owners import check_call, claim
 from txnstatus.rpc.reading import read
 from txnstatus.rpc.recording import Act, Recording, around
+from txnstatus.rpc.turns import Turns
 from txnstatus.security.access import Access
 from txnstatus.security.principals import Principal
 
@@ -61,9 +61,6 @@ class _Method:
     handler: Handler
 
 
-_NONE: Mapping[str, _Method] = MappingProxyType({})
-
-
 class Registry:
     """The handlers of this process: those of the node itself, and those of its replica of each group.
 
@@ -84,7 +81,7 @@ class Registry:
         self._name, self.only_processes = name, only_processes
         self.measures = measures if measures is not None else Measures()
         self.cluster_id = cluster_id
-        self.access = Access()
+        self.access, self.turns = Access(), Turns()
         self.recording = Recording()
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
@@ -122,7 +119,7 @@ class Registry:
         """The request of a call; `caller`: whose it is, where a certificate says it. Raises the TxnError that is its
         answer."""
         check_call(caller, method, group, only_processes=self.only_processes)
-        entry = self._methods.get(group, _NONE).get(method)
+        entry = self._methods.get(group, {}).get(method)
         if entry is None:
             raise self._not_served(method, group)
         most = MAX_REQUEST_BYTES if method in BULKY else MAX_PLAIN_REQUEST_BYTES
@@ -144,7 +141,7 @@ class Registry:
 
     def answer(self, method: str, calls: Sequence[Call], group: str = "") -> None:
         """Begins to answer them. They hear TxnErrors only: what else a handler raises is logged."""
-        entry = self._methods.get(group, _NONE).get(method)
+        entry = self._methods.get(group, {}).get(method)
         error: TxnError
         if entry is not None:
             try:
@@ -301,7 +298,7 @@ class ServedCalls:
         """As many of those that wait as may begin in this turn, in their order."""
         now = asyncio.get_running_loop().time()
         self._beginning = False
-        for _ in range(CALLS_PER_TURN):
+        for _ in range(self._registry.turns.take(self._caller, len(self._waiting), CALLS_PER_TURN)):
             if not self._may_begin():
                 break
             call, came, size = self._waiting.popleft()
@@ -329,6 +326,10 @@ class ServedCalls:
                 begin_in_scope(self._registry, self._caller, call.method, served, call.group)
             else:
                 served.act.begin(partial(self._registry.recorded, call.method, served, call.group))
+        if self._load is not None and self._may_begin():
+            self._connection.hold_up()  # what more it asks waits on its side, and costs nobody anything
+        else:
+            self._connection.go_on()
         self._begin_soon()
 
     def _may_begin(self) -> bool:

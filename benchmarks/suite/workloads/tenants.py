@@ -1,0 +1,160 @@
+"""One user's transactions while another one asks for many times as much as he may."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import txnclient
+from benchmarks.suite import clients
+from benchmarks.suite.drive import Operation
+from benchmarks.suite.model import Goal, Settings, Tally, Workload
+from benchmarks.suite.ours import CALL_SECONDS, COLUMNS, MANAGER, OWNER, TABLES, OurCluster, commit
+from txndeploy.local.authority import Authority
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.node.config import TxnSection
+from txnstatus.errors import LimitReached
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.connection import Purpose
+from txnstatus.security import tls
+from txnstatus.security.principals import Kind
+
+SHARE = 50
+"""Transactions that each user may begin in a second, and that the quiet one does."""
+TICK_SECONDS = 0.02
+QUIET, NOISY = "quiet", "noisy"
+ASKED = "asked by the noisy one, a second"
+
+
+@asynccontextmanager
+async def user(address: str, shown: Path) -> AsyncIterator[PeerChannel]:
+    channel = PeerChannel(address, tls=tls.within(shown), purpose=Purpose.CALLS)
+    try:
+        yield channel
+    finally:
+        await channel.close()
+
+
+async def transact(channel: PeerChannel) -> None:
+    """Begin with a first write on each of the tables, and commit."""
+    writes = [pb.FirstWrite(table=table, write_id=uuid.uuid4().hex) for table in TABLES]
+    request = pb.BeginTransactionRequest(request_id=uuid.uuid4().hex, owner=OWNER, first_writes=writes, near=TABLES[0])
+    answer = await channel.call(f"{MANAGER}/BeginTransaction", request, pb.BeginTransactionResponse, CALL_SECONDS)
+    await commit(channel, answer.txn_ids[0])
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noisy user's program: it asks at a rate, whatever it is answered."""
+
+    address: str
+    shown: Path
+    times: int
+    """How many shares it asks for."""
+    reads: bool
+    """Whether it asks for a transaction's state over and over, for which there is no limit; else it begins some."""
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Operation]:
+        async with user(self.address, self.shown) as channel:
+            each = round(self.times * SHARE * TICK_SECONDS)
+            due = time.perf_counter()
+
+            async def tick(_: int) -> None:
+                nonlocal due
+                due = max(due + TICK_SECONDS, time.perf_counter() - 1.0)
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                await asyncio.gather(*(self._ask(channel) for _ in range(each)))
+
+            yield tick
+
+    async def _ask(self, channel: PeerChannel) -> None:
+        if self.reads:
+            request = pb.GetTransactionStateRequest(txn_id=0)
+            answer = pb.GetTransactionStateResponse
+            await channel.call(f"{MANAGER}/GetTransactionState", request, answer, CALL_SECONDS)
+            return
+        with suppress(LimitReached):
+            await transact(channel)
+
+
+class Ours(OurCluster):
+    about = f"the other one begins: {SHARE} a second are each user's, and more are refused"
+    reads = False
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, TxnSection(user_begins_per_second=SHARE))
+
+    def start(self, directory: Path) -> None:
+        self._cluster = LocalCluster(directory / "cluster", txn=self._txn, compactor=False)
+        self._cluster.start()
+        self._users = {name: directory / name for name in (QUIET, NOISY)}
+        authority = Authority.load(self._cluster.directory / "authority")
+        with txnclient.connect(self._cluster.addresses, credentials=self._cluster.credentials) as client:
+            for table in TABLES:
+                client.create_table(table, COLUMNS)
+            for name, shown in self._users.items():
+                authority.issue(Kind.USER, name, shown)
+                client.grant("writer", name, on=None)
+            client.begin().commit()
+
+    async def warm_up(self, point: int, seconds: float) -> None:
+        await self.run(1, seconds)
+
+    async def run(self, point: int, seconds: float) -> Tally:
+        """What the quiet one does at his rate: each begins when it is due, and is counted from then."""
+        noise = Noise(self.leader_address(), self._users[NOISY], point, self.reads)
+        making = asyncio.create_task(clients.run(noise, 1, seconds + 2))
+        async with user(self.leader_address(), self._users[QUIET]) as channel:
+            await transact(channel)
+            await asyncio.sleep(1.0)  # the other process has begun by then, or soon
+            tally = await _at_a_rate(channel, seconds)
+        made = await making
+        tally.extra[ASKED] = made.count / made.seconds * round(point * SHARE * TICK_SECONDS) if made.seconds else 0.0
+        tally.errors += made.errors
+        return tally
+
+
+class OursBesideReads(Ours):
+    name = "ours-reads"
+    about = "the other one asks for a transaction's state, for which there is no limit"
+    reads = True
+
+
+async def _at_a_rate(channel: PeerChannel, seconds: float) -> Tally:
+    tally = Tally()
+    began = time.perf_counter()
+
+    async def one(due: float) -> None:
+        try:
+            await transact(channel)
+        except Exception as error:  # noqa: BLE001 whatever it is, it is counted and shown
+            tally.failed(error)
+        else:
+            tally.latencies.append(time.perf_counter() - due)
+
+    async with asyncio.TaskGroup() as under_way:
+        for number in range(round(seconds * SHARE * 0.9)):  # not quite all that he may: none is refused
+            due = began + number / (SHARE * 0.9)
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            under_way.create_task(one(due))
+    tally.seconds = time.perf_counter() - began
+    return tally
+
+
+WORKLOAD = Workload(
+    name="tenants",
+    title="One user's transactions beside another one's",
+    contenders=lambda settings: [Ours(settings), OursBesideReads(settings)],
+    points=(1, 100),
+    axis="times its share",
+    about=f"With TLS. One user does nine tenths of the {SHARE} transactions a second that each may begin; another one "
+    "asks for his share, or for a hundred times as much.",
+    goals=tuple(Goal(name, "p99", 100, 1.2, name, peer_point=1, at_most=True) for name in ("ours", "ours-reads")),
+)
