@@ -34,10 +34,17 @@ def names_of(tables: Iterable[str]) -> list[str]:
     """Each once. Raises InvalidArgument for what is no list of names: a text would be taken for one of its letters."""
     if isinstance(tables, str):
         raise InvalidArgument(f"tables = {_short(tables)}: give a list of names", hint=f"tables=[{_short(tables)}]")
-    names = list(tables)
-    if any(not isinstance(name, str) for name in names):
-        raise InvalidArgument(f"tables = {_short(names)}: expected names, as text")
+    names = list(tables) if isinstance(tables, Iterable) else None
+    if names is None or any(not isinstance(name, str) for name in names):
+        raise InvalidArgument(f"tables = {_short(tables if names is None else names)}: expected names, as text")
     return list(dict.fromkeys(names))
+
+
+def checked_place(place: object, name: str) -> str:
+    """The path or URI of a directory. Raises InvalidArgument for what can be neither."""
+    if not isinstance(place, str) or not place.rpartition("://")[2] or "\0" in place:
+        raise InvalidArgument(f"{name} {_short(place)}: expected a path or a URI, as text")
+    return place
 
 
 def checked_id(txn_id: object) -> int:

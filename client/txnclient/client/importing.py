@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from txnclient.calls.requests import checked_place
 from txnclient.client import publication
 from txnclient.client.making import unmake
 from txnclient.client.publication import Publication
@@ -136,7 +137,8 @@ class Importing(Tables):
 
 
 def root_of(path: str) -> str:
-    """The URI of a directory, given as one or as a path on this machine."""
+    """The URI of a directory, given as one or as a path on this machine. Raises InvalidArgument."""
+    checked_place(path, "path")
     return path.rstrip("/") if "://" in path else f"file://{quote(str(Path(path).resolve()), safe='/=')}"
 
 

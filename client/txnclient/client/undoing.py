@@ -131,7 +131,8 @@ class Undoing(Timeline):
         from txnclient.history import reverting
 
         with Snapshot(self.session, before) as old, Snapshot(self.session, after) as new:
-            schema = self._same_table(table, new)
+            # Before it: as of a drop's own commit the next table of that name may be there.
+            schema = self._same_table(table, old)
             if not schema.primary_key:
                 return reverting.by_position(txn.handle, table, old, new)
             found = reverting.by_key(table, old, new, schema)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from txnclient.calls.requests import checked_place
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import IllegalState, InternalError, InvalidArgument
@@ -56,6 +57,8 @@ def publish(session: Session, table: str, to: str, places: Collection[str]) -> I
             done = iceberg.write(found, whose, now.timestamp, directory)
         except FileExistsError as error:
             raise IllegalState(f"somebody writes to {directory}, too: {error}") from error
+        except NotADirectoryError as error:
+            raise InvalidArgument(f"{directory} can be no directory: {error}", hint="name another one") from error
         except (OSError, ValueError) as error:
             raise InternalError(f"the metadata in {directory} does not read, or cannot be written: {error}") from error
     place = directory / f"v{done.number}.metadata.json"
@@ -63,7 +66,7 @@ def publish(session: Session, table: str, to: str, places: Collection[str]) -> I
 
 
 def _root(to: str) -> Path:
-    if "://" not in to:
+    if "://" not in checked_place(to, "to"):
         return Path(to).resolve()
     parts = urlsplit(to)
     if parts.scheme != "file" or parts.netloc:

@@ -205,6 +205,14 @@ def test_what_is_no_table_is_told(client: Client, tmp_path: Path, what: str) -> 
         client.import_files("in.none", str(path), create=True)
 
 
+@pytest.mark.parametrize("path", [None, 5, b"x", [], "", "s3://", "file://", "nul\0"])
+def test_what_is_no_path_is_told(client: Client, path: str) -> None:
+    with pytest.raises(InvalidArgument, match="expected a path or a URI, as text"):
+        client.import_files("in.none", path, create=True)
+    with pytest.raises(InvalidArgument, match="expected a path or a URI, as text"):
+        client.publish_iceberg("in.none", path)
+
+
 def test_names_of_directories_tell_values_of_columns(client: Client, tmp_path: Path) -> None:
     for number, (month, day) in enumerate([("1", "2013-01-31"), ("__HIVE_DEFAULT_PARTITION__", "2013-02-01")]):
         directory = tmp_path / "hive" / f"month={month}" / f"day={day}"

@@ -16,6 +16,7 @@ from txnstatus.errors import InvalidArgument
         ("air.flights", "tables = 'air.flights': give a list of names"),
         (["air.flights", 7], r"tables = \['air.flights', 7\]: expected names"),
         ([None], r"tables = \[None\]: expected names"),
+        (5, "tables = 5: expected names"),
     ],
 )
 def test_what_is_no_list_of_names_is_refused_as_such(tables: Any, said: str) -> None:
