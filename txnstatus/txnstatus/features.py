@@ -120,6 +120,6 @@ def refusal(who: str, levels: Levels, level: int) -> str | None:
         return None
     which = "newer" if levels.newest < level else "older"
     return (
-        f"{who} does feature levels {levels}, and the cluster is at {level}: install a version there that does it, "
-        f"{which} than this one, and start the node again; its data is as it was"
+        f"{who} does feature levels {levels}, and the cluster is at {level}: it takes a version that does it, {which} "
+        "than this one; install that, and the data is as it was"
     )

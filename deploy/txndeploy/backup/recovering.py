@@ -14,6 +14,7 @@ from txndeploy.backup import files
 from txndeploy.backup.cut import Cut, contradictions
 from txndeploy.backup.manifest import Manifest
 from txndeploy.node.machines import group_machine
+from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, CatalogState
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.service import CatalogMachine
@@ -104,6 +105,8 @@ def _read(data_dir: Path) -> Found:
     state = catalog.catalog.state
     if not state.cluster_id:
         raise InvalidArgument(f"the cluster of {data_dir} was never founded: there is nothing to recover")
+    if (refusal := features.refusal("this version", features.OWN, state.level)) is not None:
+        raise InvalidArgument(f"{data_dir} cannot be read: {refusal}")
     groups: dict[str, Parts] = {}
     for group in sorted(state.groups.keys() - {CATALOG}):
         if (raft / group).is_dir():

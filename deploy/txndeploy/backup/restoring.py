@@ -9,6 +9,7 @@ from txndeploy.backup import files, renewing
 from txndeploy.backup.cut import contradictions
 from txndeploy.backup.files import Backup
 from txndeploy.node.config import NodeConfig
+from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, CatalogState, NodeInfo, name_in, to_wire
 from txnstatus.errors import InvalidArgument
 from txnstatus.process.durable import make_directory
@@ -47,6 +48,8 @@ def restore(
 
 def _renewed(state: CatalogState, config: NodeConfig, cluster_id: str) -> CatalogState:
     """Raises InvalidArgument."""
+    if (refusal := features.refusal("this version", features.OWN, state.level)) is not None:
+        raise InvalidArgument(refusal)
     if config.joins:
         raise InvalidArgument(
             "joins = true is for a node of a cluster that runs: the nodes of a new one found it together"

@@ -128,6 +128,7 @@ def _process(roles: Roles, listener: Listener) -> Iterator[Metric]:
     yield _gauge("clients_bytes", "Bytes of clients' calls that wait or run", roles.registry.clients_bytes)
     yield _gauge("unfinished_frame_bytes", "Bytes of what was begun to be sent", listener.guests.unfinished_bytes)
     yield _gauge("longest_pause_seconds", "The event loop's, of the last ten to twenty seconds", roles.longest_pause)
+    yield _gauge("feature_level", "The cluster's feature level, as this node has heard of it", roles.catalog.level)
     options = _gauges("option", "The cluster's options, as this node has heard of them", "name")
     for name, value, _ in roles.catalog.options.items():
         options.add_metric([name], value)

@@ -18,6 +18,7 @@ from tests.support import connect, rows, wait_until
 from txnclient import Client, TxnState
 from txndeploy.ctl import commands
 from txndeploy.local.cluster import LocalCluster
+from txnstatus import features
 
 NewTable = Callable[..., str]
 HOSTILE = "x [/y] [red]r[/red] [link=http://evil]l :smile: \x1b[31mred\x1b[0m \x07\r\u202e end\nline"
@@ -30,6 +31,7 @@ LISTINGS = [
     ["config", "list"],
     ["participant", "list"],
     ["status"],
+    ["upgrade", "show"],
     ["doctor", "--no-storage"],
 ]
 
@@ -206,6 +208,18 @@ def test_a_filter_that_names_what_there_is_not_says_so(ctl: Ctl, options: list[s
 def test_a_listing_for_programs_is_one_document_and_nothing_else(ctl: Ctl, command: list[str]) -> None:
     document = json.loads(ctl(*command, "--json").stdout)
     assert isinstance(document, dict)
+
+
+def test_the_level_is_shown_and_raised(ctl: Ctl) -> None:
+    newest = features.OWN.newest
+    shown = ctl("upgrade", "show").stdout
+    assert f"feature level {newest}" in shown
+    assert str(features.OWN) in shown
+    document = json.loads(ctl("upgrade", "show", "--json").stdout)
+    assert document["level"] == newest
+    assert {(each["levels"], each["answers"]) for each in document["nodes"]} == {(str(features.OWN), True)}
+    assert f"at feature level {newest}" in ctl("upgrade", "finish").stdout
+    assert "none that this node does" in ctl("upgrade", "finish", "--level", str(newest + 1), code=1).stderr
 
 
 def test_what_is_piped_is_not_broken(ctl: Ctl, client: Client) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.load import WRITERS, Load, table_of
 from tests.integration.upgrade.versions import BEFORE, NEWER, NEWER_LEVEL, NOW, Versions, check_out
-from tests.support import SCHEMA, connect, fast_cluster, wait_until
+from tests.support import FAST_RAFT, SCHEMA, connect, fast_cluster, rows, wait_until
 from txndeploy.local.cluster import LocalCluster
 from txnstatus import features
 from txnstatus.catalog.catalog import CatalogState, from_wire
@@ -65,6 +65,11 @@ class Upgraded:
             finally:
                 channel.close()
 
+    def set_option(self, name: str, value: int) -> None:
+        with connect(self.cluster) as client:
+            request = pb.SetOptionRequest(name=name, value=value)
+            client.call("txnstatus.Admin/SetOption", request, pb.SetOptionResponse)
+
     def catalog(self) -> CatalogState:
         with connect(self.cluster) as client:
             answer = client.call("txnstatus.Admin/GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
@@ -78,12 +83,7 @@ class Upgraded:
 @contextmanager
 def running(directory: Path, before: Path | None, version: str) -> Iterator[Upgraded]:
     """All nodes are of one version. At the end no call has failed, and nothing is lost."""
-    versions = Versions(before)
-    cluster = fast_cluster(directory / "cluster", spawn=versions.spawn)
-    if before is not None:
-        versions.write_for_all(cluster)
-    versions.of = dict.fromkeys(cluster.configs, version)
-    with cluster:
+    with started(directory, before, version) as (cluster, versions):
         with connect(cluster) as client:
             for writer in range(WRITERS):
                 client.create_table(table_of(writer), SCHEMA)
@@ -92,6 +92,35 @@ def running(directory: Path, before: Path | None, version: str) -> Iterator[Upgr
             load.goes_on()
         assert not load.failed, load.failed
         load.check_nothing_is_lost()
+        check_replicas_are_alike(cluster)
+
+
+@contextmanager
+def started(directory: Path, before: Path | None, version: str) -> Iterator[tuple[LocalCluster, Versions]]:
+    """Snapshots are written often: who was away gets one from a leader of the other version."""
+    versions = Versions(before)
+    raft = FAST_RAFT.model_copy(update={"snapshot_entries": 40, "segment_bytes": 16_384})
+    cluster = fast_cluster(directory / "cluster", spawn=versions.spawn, raft=raft)
+    if before is not None:
+        versions.write_for_all(cluster)
+    versions.of = dict.fromkeys(cluster.configs, version)
+    with cluster:
+        yield cluster, versions
+
+
+def check_replicas_are_alike(cluster: LocalCluster) -> None:
+    """At one entry all have the same state, byte for byte, whichever version they are of."""
+
+    def at_one_entry() -> dict[str, set[bytes]]:
+        looks = [cluster.status(node, digests=True) for node in cluster.configs]
+        groups = [group for look in looks if look for group in look.groups]
+        at = {(group.group, group.applied_index) for group in groups}
+        if not all(looks) or len(at) != len({group.group for group in groups}):
+            return {}
+        return {name: {group.digest for group in groups if group.group == name} for name, _ in at}
+
+    digests = wait_until(at_one_entry, "all replicas are at one entry")
+    assert {name: len(found) for name, found in digests.items()} == dict.fromkeys(digests, 1)
 
 
 def test_nodes_of_before_are_replaced_one_by_one_and_the_level_is_raised(tmp_path: Path, before: Path) -> None:
@@ -108,7 +137,10 @@ def test_nodes_of_before_are_replaced_one_by_one_and_the_level_is_raised(tmp_pat
                 with pytest.raises(IllegalState, match="n3 does 1 alone"):
                     upgraded.ask(node)
         assert all(info.levels is None for info in upgraded.catalog().nodes.values())
+        with pytest.raises(IllegalState, match="SetOption needs feature level 2; the cluster is at 1"):
+            upgraded.set_option("user_open_transactions", 1_000)
         assert upgraded.ask("n1").level == features.OWN.newest
+        upgraded.set_option("user_open_transactions", 1_000)
         wait_until(lambda: upgraded.all_are_registered(features.OWN.newest), "all nodes say what they are")
         upgraded.load.goes_on()
         assert upgraded.cluster.stop_node("n2") == 0
@@ -123,6 +155,45 @@ def test_nodes_go_back_to_before_until_the_level_is_raised(tmp_path: Path, befor
         for node in ("n2", "n1", "n3"):
             upgraded.replace(node, BEFORE)
         upgraded.load.goes_on()
+
+
+@pytest.mark.parametrize("away", [BEFORE, NOW])
+def test_replicas_of_two_versions_are_alike(tmp_path: Path, before: Path, away: str) -> None:
+    """Also one that was away, and gets a snapshot from the other version; and what its version was itself."""
+    with started(tmp_path, before, BEFORE) as (cluster, versions), connect(cluster) as client:
+        client.create_table("air.t", SCHEMA)
+        versions.of = {"n1": BEFORE, "n2": NOW, "n3": NOW} if away == BEFORE else {"n1": NOW}
+        for node in versions.of:
+            assert cluster.stop_node(node) == 0
+            cluster.start_node(node)
+            cluster.wait_ready()
+            client.write(rows(1), "air.t")
+        check_replicas_are_alike(cluster)
+        cluster.kill("n1")
+        for number in range(60):
+            client.write(rows(number), "air.t")
+        cluster.start_node("n1")
+        wait_until(lambda: cluster.status("n1"), "n1 serves again")
+        check_replicas_are_alike(cluster)
+        assert ": installing the snapshot of" in cluster.log_path("n1").read_text()
+
+
+PROGRAM = """
+import sys, pyarrow, txnclient
+from txnstatus.process import stop
+with txnclient.connect(sys.argv[1], owner="ada") as client:
+    with client.transaction("of before") as txn:
+        txn.write(pyarrow.table({"id": [7], "note": ["x"]}), "air.t")
+    print(stop.__file__, len(client.snapshot().to_arrow("air.t")), len(client.transactions()))
+"""
+
+
+def test_a_program_of_before_goes_on_at_the_new_level(tmp_path: Path, before: Path) -> None:
+    with started(tmp_path, before, NOW) as (cluster, versions), connect(cluster) as client:
+        client.create_table("air.t", SCHEMA)
+        told = versions.run_before(PROGRAM, cluster.addresses).split()
+        assert Path(told[0]).is_relative_to(before)
+        assert told[1:] == ["1", "1"]
 
 
 def test_a_newer_version_comes_goes_and_stays(tmp_path: Path) -> None:

@@ -69,12 +69,16 @@ class Versions:
         code = (
             "import json; from txndeploy.node.config import NodeConfig as C; print(json.dumps(C.model_json_schema()))"
         )
-        environment = {**os.environ, "PYTHONPATH": self._path()}
-        told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
-        schema = json.loads(told)
+        schema = json.loads(self.run_before(code))
         for node in cluster.configs:
             path = cluster.config_path(node)
             path.write_text(tomli_w.dumps(_known(tomllib.loads(path.read_text()), schema, schema["$defs"])))
+
+    def run_before(self, program: str, *arguments: str) -> str:
+        """What a program prints that has the version before."""
+        environment = {**os.environ, "PYTHONPATH": self._path()}
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout
 
     def _path(self) -> str:
         assert self._before is not None

@@ -700,6 +700,7 @@ def test_who_takes_a_place_has_said_nothing_yet(catalog: Catalog) -> None:
 def test_a_state_of_the_first_level_is_written_as_before() -> None:
     first = replace(new_catalog().state, level=features.FIRST)
     assert not to_wire(first).level
+    assert not {option.name for option in to_wire(first).options} & features.OPTIONS.keys()
     assert from_wire(to_wire(first)).level == features.FIRST
 
 

@@ -62,7 +62,7 @@ def test_from_the_second_level_on_versions_of_before_refuse_it(config: NodeConfi
 def test_a_version_that_does_not_do_the_level_refuses_it(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     heard(config, features.REGISTERED)
     monkeypatch.setattr(features, "OWN", Levels(features.FIRST, features.FIRST))
-    with pytest.raises(StartError, match="does feature levels 1 alone, and the cluster is at 2: install a version"):
+    with pytest.raises(StartError, match="does feature levels 1 alone, and the cluster is at 2: it takes a version"):
         opened(config)
     monkeypatch.setattr(features, "OWN", Levels(3, 4))
     with pytest.raises(StartError, match="older than this one"):

@@ -205,7 +205,11 @@ class CatalogState:
             joined=[pb.CatalogState.Joined(group=group, after_range=after) for group, after in self.joined.items()],
             next_range=self.next_range,
             floor=self.floor,
-            options=[pb.CatalogState.Option(name=name, value=value) for name, value, _ in self.options.items()],
+            options=[
+                pb.CatalogState.Option(name=name, value=value)
+                for name, value, _ in self.options.items()
+                if features.OPTIONS.get(name, features.FIRST) <= self.level  # replicas of two versions are alike
+            ],
             replacement=pb.CatalogState.Replacement(old_node=under_way.old_node, new_node=under_way.new_node)
             if under_way
             else None,
