@@ -57,7 +57,7 @@ class Follower:
         return shown
 
 
-@pytest.fixture(params=[False, True], ids=["without a key", "with a key"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.campaign)], ids=["without a key", "with a key"])
 def table(request: pytest.FixtureRequest, new_table: NewTable) -> str:
     return new_table("id bigint, v int, w string", primary_key=["id"] if request.param else ())
 

@@ -63,7 +63,7 @@ def test_a_block_is_one_transaction(spark: SparkSession, sql: Sql, client: Clien
     assert there(client, emptied) == [1], "after it each statement is a transaction"
 
 
-@pytest.mark.parametrize("key", [(), ("id",)])
+@pytest.mark.parametrize("key", [pytest.param((), marks=pytest.mark.campaign), ("id",)])
 def test_changes_of_a_block_see_those_before_and_commit_together(
     spark: SparkSession, sql: Sql, client: Client, new_table: NewTable, key: tuple[str, ...]
 ) -> None:

@@ -24,7 +24,7 @@ def rows(client: Client, table: str) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in snapshot.to_arrow(table).sort_by("id").to_pylist()]
 
 
-@pytest.fixture(params=[False, True], ids=["without a key", "with a key"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.campaign)], ids=["without a key", "with a key"])
 def table(request: pytest.FixtureRequest, client: Client, new_table: NewTable) -> str:
     """With a row from before there were defaults, and a column that came after it."""
     name = new_table("id bigint, v int, w string", primary_key=["id"] if request.param else ())

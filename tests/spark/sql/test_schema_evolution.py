@@ -25,7 +25,7 @@ def rows(client: Client, table: str) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in snapshot.to_arrow(table).sort_by("id").to_pylist()]
 
 
-@pytest.fixture(params=[False, True], ids=["without a key", "with a key"])
+@pytest.fixture(params=[pytest.param(False, marks=pytest.mark.campaign), True], ids=["without a key", "with a key"])
 def table(request: pytest.FixtureRequest, client: Client, new_table: NewTable) -> str:
     """With a row in a file, and one by key where there is one."""
     name = new_table("id bigint, v bigint", primary_key=["id"] if request.param else ())
