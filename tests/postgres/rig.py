@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Self
 
 from tests.postgres.server import PostgresServer
-from tests.support import connect, foreign, wait_until
+from tests.support import FORKS, connect, foreign, wait_until
 from txnclient.calls.channel import ManagerChannel
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import free_ports
+from txndeploy.local.spawning import Spawned
 from txnstatus.errors import TxnError
 from txnstatus.process import failpoints
 from txnstatus.proto import participant_pb2 as pb
@@ -33,7 +33,7 @@ class Host:
         self.address = f"127.0.0.1:{free_ports(1)[0]}"
         self._cluster = cluster
         self._dsn = dsn or server.conninfo
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Spawned | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,8 +46,7 @@ class Host:
         command = [sys.executable, "-m", "txndeploy.ctl.cli", "participant", "postgres", "--name", self.name]
         command += ["--dsn", self._dsn, "--listen", self.address, "--join", self._cluster.addresses]
         environment = {**os.environ, failpoints.VARIABLE: armed}
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        self._process = FORKS.spawn(command, self.log, environment)
         served = f"{self.name} is served"
         wait_until(lambda: self.ended or (self.answers() and self._registered()), served, READY_SECONDS)
 

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.faults.points import COMPACTION_POINTS
-from tests.support import FAST_TXN, fast_cluster, rows, visible, wait_until
+from tests.support import FAST_TXN, FORKS, fast_cluster, rows, visible, wait_until
 from txnclient import Client, CompactionSummary, InternalError, Snapshot
 from txnclient.compact import worker as workers
 from txnclient.compact.worker import Worker
@@ -53,7 +53,7 @@ def new_worker(cluster: LocalCluster, tmp_path: Path) -> Iterator[NewWorker]:
 
     def start(failpoints: str = "") -> LocalCompactor:
         log = tmp_path / f"worker{len(started)}.log"
-        started.append(LocalCompactor(cluster.addresses, log, {"TXN_FAILPOINTS": failpoints}))
+        started.append(LocalCompactor(cluster.addresses, log, {"TXN_FAILPOINTS": failpoints}, FORKS.spawn))
         started[-1].start()
         return started[-1]
 
