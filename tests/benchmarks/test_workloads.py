@@ -18,7 +18,7 @@ from txndeploy.node.config import TxnSection
 
 ROOT = Path(__file__).parent.parent.parent
 POINTS = {1, 3}
-NAMES = ["table-pairs", "tables", "appenders", "failover", "heartbeats", "open", "growth"]
+NAMES = ["table-pairs", "tables", "tenants", "appenders", "failover", "heartbeats", "open", "growth"]
 QUICK = [sys.executable, "-m", "benchmarks.suite", "--quick", "--peers", "none", "--points", "1,3"]
 
 
