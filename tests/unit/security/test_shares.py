@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,11 @@ from tests.unit.harness.identities import REQUEST, Identities
 from txnclient.calls.channel import ManagerChannel
 from txnclient.calls.connections import Connections
 from txnstatus.errors import LimitReached, TxnError
+from txnstatus.proto import table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.server import Registry
+from txnstatus.security.access import Access
+from txnstatus.security.principals import Kind, Principal
 from txnstatus.shares import LOCK, Shares, Users
 
 SCAN = "txnstatus.Table/Scan"
@@ -144,5 +149,36 @@ def test_a_connection_too_many_is_refused_by_name_and_one_that_ended_makes_room(
             there.append(await ask_until(served.address))
             for channel in there:
                 channel.close()
+
+    asyncio.run(run())
+
+
+def test_calls_of_grpc_and_of_the_console_count_as_all_others() -> None:
+    """They come one by one, over nobody's connection."""
+    lock = table_pb2.LockRequest(table="a.t").SerializeToString()
+
+    class Locks:
+        def __init__(self) -> None:
+            self.asked, self.over = asyncio.Event(), asyncio.Event()
+
+        async def lock(self, _request: table_pb2.LockRequest) -> table_pb2.LockResponse:
+            self.asked.set()
+            await self.over.wait()
+            return table_pb2.LockResponse()
+
+    async def run() -> None:
+        registry, locks = Registry(), Locks()
+        registry.access = Access(["ada", "bob"])
+        registry.access.users.shares = Shares(lock_waits=1)
+        registry.add(table_pb2.DESCRIPTOR.services_by_name["Table"], locks)
+        ada = Principal("air", Kind.USER, "ada")
+        waits = asyncio.create_task(registry.call(LOCK, lock, caller=ada))
+        await locks.asked.wait()
+        with pytest.raises(LimitReached, match="ada waits for 1 locks: user_lock_waits = 1"):
+            await registry.call(LOCK, lock, caller=ada)
+        locks.over.set()
+        await registry.call(LOCK, lock, caller=replace(ada, name="bob"))
+        await waits
+        await registry.call(LOCK, lock, caller=ada)
 
     asyncio.run(run())

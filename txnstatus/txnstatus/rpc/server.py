@@ -191,7 +191,8 @@ class Registry:
             self.answer(method, calls, group)
 
         act = self.recording.wanted(caller, method, request)
-        answer = await around(act, lambda: asked(request, seconds, ask))
+        with self.access.answering(caller, method, len(payload)):
+            answer = await around(act, lambda: asked(request, seconds, ask))
         return self.access.shown(caller, method, answer)
 
     def serve(self, connection: Connection) -> None:
@@ -326,10 +327,9 @@ class ServedCalls:
                 begin_in_scope(self._registry, self._caller, call.method, served, call.group)
             else:
                 served.act.begin(partial(self._registry.recorded, call.method, served, call.group))
-        if self._load is not None and self._may_begin():
-            self._connection.hold_up()  # what more it asks waits on its side, and costs nobody anything
-        else:
-            self._connection.go_on()
+        # What more is asked than may begin waits on the other side, and costs nobody anything.
+        had_its_turn = self._load is not None and self._may_begin()
+        (self._connection.hold_up if had_its_turn else self._connection.go_on)()
         self._begin_soon()
 
     def _may_begin(self) -> bool:

@@ -51,6 +51,15 @@ class Access:
         if caller is not None and not caller.is_process:
             self.users.answered(caller.owner, method, size)
 
+    @contextlib.contextmanager
+    def answering(self, caller: Principal | None, method: str, size: int) -> Iterator[None]:
+        """The block answers a call of so many bytes. Raises LimitReached."""
+        self.answers(caller, method, size)
+        try:
+            yield
+        finally:
+            self.answered(caller, method, size)
+
     def view(self, caller: Principal | None) -> View | None:
         """What a caller is shown; None: all."""
         return None if caller is None or caller.is_process else View(caller.owner, self.rights)
