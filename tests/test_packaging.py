@@ -8,10 +8,12 @@ import sys
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("txnstatus", "txnparticipant", "txnmanager", "txnclient", "pyspark_txn", "txndeploy")
@@ -146,3 +148,12 @@ def test_a_users_pytest_runs_beside_the_base_installation(installed: Installed, 
     (tmp_path / "test_own.py").write_text("import txnclient\n\ndef test_own():\n    assert txnclient.Client\n")
     done = installed.python("-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path)
     assert "1 passed" in done.stdout
+
+
+def test_what_is_pinned_installs_on_the_oldest_python_that_the_readme_names() -> None:
+    """Pins: a dependency of the documentation site needed 3.11.5, where Debian 12 has 3.11.2."""
+    oldest = "3.11.0"
+    assert "With Python ≥ 3.11 " in (ROOT / "README.md").read_text()
+    needs = {each.metadata["Name"]: each.metadata.get("Requires-Python") for each in distributions()}
+    too_new = {name: text for name, text in needs.items() if text and not SpecifierSet(text).contains(oldest)}
+    assert not too_new
