@@ -62,7 +62,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
     },
 }
 """Log → level → the kinds of commands that it brought."""
-FIELDS: Mapping[str, int] = {"status.BeginTxns.max_of_owner": 2}
+FIELDS: Mapping[str, int] = {"status.BeginTxns.max_of_owner": 2, "shard.CreateTable.made": 2}
 """Fields that came after their command, as `catalog.SetOption.name` → the level that brought them. Below it they are
 empty, 0, False or None, which is their default."""
 OPTIONS: Mapping[str, int] = {"user_open_transactions": 2}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from txnclient.calls.requests import names_of
 from txnclient.history.savepoints import instant, named
-from txnclient.history.timeline import Timeline, of_record
+from txnclient.history.timeline import END, Timeline, of_record
 from txnclient.info import txn_summary
 from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
@@ -35,6 +35,7 @@ from txnstatus.types import (
     Timestamp,
     TxnId,
     TxnState,
+    micros_at,
     micros_of,
     time_of,
 )
@@ -193,14 +194,24 @@ class Undoing(Timeline):
         return now.schema
 
     def _there_at(self, to: int | str | datetime, at: Timestamp) -> list[str]:
-        """The tables of the savepoint, or all that there are and were at the timestamp."""
-        if isinstance(to, str) and (of_it := named(self.session, to).tables):
-            return list(of_it)
+        """The tables of the savepoint, or all that there are and were at the timestamp.
+
+        What was made after the savepoint, or the time, was not, though nothing need have been committed in between.
+        """
+        saved = named(self.session, to) if isinstance(to, str) else None
+        if saved is not None and saved.tables:
+            return list(saved.tables)
+        by = saved.created if saved is not None else to if isinstance(to, datetime) else None
+        last = END if by is None else micros_at(by)
         found, after = list[str](), ""
         while True:
             request = table_pb.ListTablesRequest(after=after)
             answer = self.session.call("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
-            found += [each.name for each in answer.tables if self._was_there(each.name, at)]
+            found += [
+                each.name
+                for each in answer.tables
+                if micros_of(Timestamp(each.made)) <= last and self._was_there(each.name, at)
+            ]
             if not answer.more:
                 return found
             after = answer.tables[-1].name

@@ -103,8 +103,7 @@ class ShardService:
         """`options`, `level`: the cluster's, as they are now. `table_roots`: URIs below which tables may be, besides
         the warehouse. `strategies`: by name, with those that come with us."""
         self.shard = machine.shard
-        self._driver = driver
-        self._clock = clock
+        self._driver, self._clock = driver, clock
         self._ranges = ranges
         self._options = options
         self._proposer: Proposer[cmd.Command, ShardApplied] = Proposer("shard", driver, cmd.encode, level, self._heard)
@@ -119,7 +118,8 @@ class ShardService:
         self._locks = LockService(self.shard, ranges, propose, strategies)
         self._retirement = Retirement(self.shard, leases, propose, clock, lambda: options().snapshot_retention_seconds)
         self._tables = TableService(
-            self.shard, ranges, self._reads, propose, warehouse, table_roots, disk, self._locks.check_strategy, clock
+            *(self.shard, ranges, self._reads, propose, warehouse, table_roots, disk),
+            *(self._locks.check_strategy, clock, level),
         )
         self._get_unsettled = one_by_one("txnstatus.Table/GetTable", self._get_settled)
         self._files = FileService(self.shard, self._tables, self._reads, self._registering, propose)

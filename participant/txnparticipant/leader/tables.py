@@ -20,6 +20,7 @@ from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.schemas import NewSchema
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
+from txnstatus import features
 from txnstatus.errors import IllegalState, InvalidArgument, NotFound, OutcomeUnknown, TxnError
 from txnstatus.lake import locations
 from txnstatus.lake.locations import Roots
@@ -33,7 +34,7 @@ from txnstatus.schema import MAX_COLUMNS, Schema
 from txnstatus.schema_changes import ColumnChange, changed
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.table_properties import Property, check_publication, checked, published_as
-from txnstatus.types import ConflictStrategy, HybridClock, ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, HybridClock, ParticipantState, Timestamp, TxnId
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 
@@ -52,6 +53,7 @@ class TableService:
         blocking: Executor,
         check_strategy: Callable[[str], None],
         clock: HybridClock,
+        level: Callable[[], int],
     ) -> None:
         """`warehouse`: where tables are that name no location; the others are there, too, or in one of `roots`.
 
@@ -64,6 +66,7 @@ class TableService:
         self._blocking = blocking
         self._check_strategy = check_strategy
         self._clock = clock
+        self._level = level
         self._reads = reads
         self._propose = propose
         self._waiters: Waiters[str] = Waiters()
@@ -91,7 +94,9 @@ class TableService:
         created = await self._ranges.snapshot()
         location = await self._location(name, request.location.rstrip("/"))
         check_publication(properties, location, schema.primary_key)
-        command = cmd.CreateTable(name, schema, location, request.request_id, conflicts, created, properties)
+        its = name, schema, location, request.request_id, conflicts, created, properties
+        made = self._clock.now() if self._level() >= features.FIELDS["shard.CreateTable.made"] else NO_TIMESTAMP
+        command = cmd.CreateTable(*its, made=made)
         applied = await self._propose(command)
         return self._shard.table_by_id(applied.table_id).info()
 

@@ -40,6 +40,8 @@ class CreateTable(Stored, tag=1):
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it."""
     properties: tuple[Property, ...] = ()
+    made: Timestamp = NO_TIMESTAMP
+    """The time of that, by the leader's clock."""
 
 
 class PlaceTable(Stored, tag=27):

@@ -102,7 +102,13 @@ def dropped_since(table: str, columns: Sequence[str]) -> InvalidArgument:
 
 
 def described(
-    table_id: str, name: str, location: str, schema: Schema, conflicts: str, properties: Iterable[Property]
+    table_id: str,
+    name: str,
+    location: str,
+    schema: Schema,
+    conflicts: str,
+    properties: Iterable[Property],
+    made: Timestamp,
 ) -> common.TableInfo:
     """A table as it is told to clients."""
     return common.TableInfo(
@@ -112,4 +118,5 @@ def described(
         schema=schema.to_wire(),
         conflicts=conflicts,
         properties=(common.TableProperty(name=each.name, value=each.value) for each in properties),
+        made=made,
     )

@@ -176,6 +176,7 @@ class ParticipantShard:
             command.conflicts,
             command.properties,
             created=max(command.created, drop.commit_ts) if drop else command.created,
+            made=command.made,
             before=drop,
         )
         self._ids_by_name[command.name] = table_id

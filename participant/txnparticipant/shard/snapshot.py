@@ -180,6 +180,7 @@ def _from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         tuple(Property(each.name, each.value) for each in info.properties),
         _SCHEMAS.from_wire(wire.schemas),
         Timestamp(wire.created),
+        Timestamp(info.made),
         _DROPPED.from_wire(wire.before) if wire.HasField("before") else None,
         Timestamp(wire.readable_from),
         dropped=_DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,

@@ -50,6 +50,8 @@ class TableState:
     """What `schema` was before."""
     created: Timestamp = NO_TIMESTAMP
     """The last commit before it was: to a reader below there is no such table."""
+    made: Timestamp = NO_TIMESTAMP
+    """The time of its creation, by a leader's clock."""
     before: Dropped | None = None
     """How the table of this name before it came to its end."""
     readable_from: Timestamp = NO_TIMESTAMP
@@ -117,8 +119,7 @@ class TableState:
 
     def save_or_roll_back(self, txn: TableTxn, command: txn_savepoints.Step) -> TxnError | None:
         """Returns the refusal, if there is one; then nothing has changed."""
-        before = txn.row_bytes
-        refusal = txn_savepoints.take(txn, command)
+        before, refusal = txn.row_bytes, txn_savepoints.take(txn, command)
         if refusal is None:
             self.pending_row_bytes += txn.row_bytes - before
             self._keep(txn)
@@ -295,8 +296,7 @@ class TableState:
         return bisect_right(self.replaced, horizon, key=lambda entry: entry[0])
 
     def removed_until(self, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
-        """The last time at or below the timestamp that something was removed, of so many file sets, which is not
-        retired: 0 = never. A drop removes the table, with whatever is in it."""
+        """The last time by then that something of so many file sets was removed, or dropped, and not retired; or 0."""
         if count := min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most):
             return self.replaced[count - 1][0]
         drop = self.dropped
@@ -306,7 +306,7 @@ class TableState:
     def info(self) -> common.TableInfo:
         """Not to be changed: every first write is answered with it, so it is made once."""
         if self._info is None:
-            its = self.table_id, self.name, self.location, self.schema, self.conflicts, self.properties
+            its = self.table_id, self.name, self.location, self.schema, self.conflicts, self.properties, self.made
             self._info = described(*its)
         return self._info
 

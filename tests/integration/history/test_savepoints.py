@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -64,6 +64,30 @@ def test_it_is_read_long_after_all_else_of_its_time_is_gone(
     wait_until(lambda: directories(client, kept) == 1, "what it kept is cleaned")
     with pytest.raises(NotFound, match="no savepoint 'before load'; there are: none"):
         client.snapshot("before load")
+
+
+def test_what_is_made_after_it_is_not_restored(client: Client, new_table: NewTable) -> None:
+    """It was emptied where nothing had been committed in between: by timestamps it was there, without a row."""
+    old = new_table()
+    overwrite(client, old, 1)
+    client.savepoint("before all")
+    then = datetime.now(UTC)
+    later = new_table()
+    for to in ("before all", then):
+        client.write_all({old: rows(2), later: rows(3)})
+        there = ids(client, later)
+        assert later not in client.restore(to).tables
+        assert (ids(client, old), ids(client, later)) == ([1], there)
+    client.release_savepoint("before all")
+
+
+def test_what_is_made_before_it_is_restored_to_nothing(client: Client, new_table: NewTable) -> None:
+    old, empty = new_table(), new_table()
+    client.savepoint("of an empty one")
+    client.write_all({old: rows(2), empty: rows(3)})
+    client.restore("of an empty one")
+    assert (ids(client, old), ids(client, empty)) == ([], [])
+    client.release_savepoint("of an empty one")
 
 
 def test_one_of_all_tables_is_one_timestamp_and_releases_itself(client: Client, new_table: NewTable) -> None:

@@ -144,20 +144,22 @@ class TableSchema(_message.Message):
     def __init__(self, columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., partition_by: _Optional[_Iterable[str]] = ..., primary_key: _Optional[_Iterable[str]] = ..., retired: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ...) -> None: ...
 
 class TableInfo(_message.Message):
-    __slots__ = ("table_id", "name", "location", "schema", "conflicts", "properties")
+    __slots__ = ("table_id", "name", "location", "schema", "conflicts", "properties", "made")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    MADE_FIELD_NUMBER: _ClassVar[int]
     table_id: str
     name: str
     location: str
     schema: TableSchema
     conflicts: str
     properties: _containers.RepeatedCompositeFieldContainer[TableProperty]
-    def __init__(self, table_id: _Optional[str] = ..., name: _Optional[str] = ..., location: _Optional[str] = ..., schema: _Optional[_Union[TableSchema, _Mapping]] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[TableProperty, _Mapping]]] = ...) -> None: ...
+    made: int
+    def __init__(self, table_id: _Optional[str] = ..., name: _Optional[str] = ..., location: _Optional[str] = ..., schema: _Optional[_Union[TableSchema, _Mapping]] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[TableProperty, _Mapping]]] = ..., made: _Optional[int] = ...) -> None: ...
 
 class TableProperty(_message.Message):
     __slots__ = ("name", "value")
