@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import txnclient
-from tests.support import wait_until
+from tests.support import connect, fast_cluster, wait_until
 from txnclient import Client, IllegalState, InvalidArgument, StagedFiles, TxnState
 from txndeploy.local.cluster import LocalCluster
 
@@ -311,19 +311,19 @@ def test_an_executor_that_comes_too_late_is_refused(
     assert _ids(client, table) == [0, 1, 2]
 
 
-def test_the_status_leader_dies_while_executors_write(
-    spark: SparkSession, cluster: LocalCluster, client: Client, new_table: NewTable
-) -> None:
-    table = new_table("id bigint, part int", partition_by=["part"])
-    txn = client.begin(label="through a failover")
-    txn.write(spark.range(100).selectExpr("id", "CAST(id % 4 AS INT) AS part"), table)
-    killed = cluster.leader()
-    cluster.kill(killed)
-    txn.write(spark.range(100, 200).selectExpr("id", "CAST(id % 4 AS INT) AS part"), table)
-    txn.commit(timeout=60)
-    assert _ids(client, table) == list(range(200))
-    cluster.start()
-    assert client.get(txn.id).state in (TxnState.COMMITTED, TxnState.FINALIZE_IN_PROGRESS)
+def test_the_status_leader_dies_while_executors_write(spark: SparkSession, tmp_path: Path) -> None:
+    table = "s.through_a_failover"
+    with fast_cluster(tmp_path) as cluster, connect(cluster) as client:
+        client.create_table(table, "id bigint, part int", partition_by=["part"])
+        txn = client.begin(label="through a failover")
+        txn.write(spark.range(100).selectExpr("id", "CAST(id % 4 AS INT) AS part"), table)
+        killed = cluster.leader()
+        cluster.kill(killed)
+        txn.write(spark.range(100, 200).selectExpr("id", "CAST(id % 4 AS INT) AS part"), table)
+        txn.commit(timeout=60)
+        assert _ids(client, table) == list(range(200))
+        cluster.start()
+        assert client.get(txn.id).state in (TxnState.COMMITTED, TxnState.FINALIZE_IN_PROGRESS)
 
 
 def test_names_in_any_letters_and_case_and_wider_types(spark: SparkSession, client: Client) -> None:
