@@ -102,6 +102,16 @@ def test_files_that_are_named_are_there(page: Path) -> None:
     assert not gone, f"{page.relative_to(ROOT)} names {', '.join(gone)}"
 
 
+def test_tests_that_are_named_are_there() -> None:
+    """A promise of a page has its test by name."""
+    files = list((ROOT / "tests").rglob("*.py"))
+    there = {file.stem for file in files}
+    there.update(name for file in files for name in re.findall(r"def (test_\w+)", file.read_text()))
+    named = {(page.name, name) for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text())}
+    assert {name for _, name in named} & there, "no page names a test"
+    assert not (gone := sorted(each for each in named if each[1] not in there)), gone
+
+
 CODE_BLOCKS = [block for page in blocks.PAGES for block in blocks.blocks(page)]
 
 

@@ -68,7 +68,7 @@ REMEMBERED = 30
 _TXN_OF_FILES = re.compile(r"/delta_(\d+)_")
 
 ACTIONS = {
-    "empty": 17,
+    "empty": 16,
     "write": 27,
     "overwrite": 3,
     "meddle": 25,
@@ -78,6 +78,7 @@ ACTIONS = {
     "scan": 10,
     "create": 2,
     "option": 1,
+    "levels": 1,
     "foreign": 1,
     "adopt": 2,
 }
@@ -233,6 +234,8 @@ class Load:
         client.turn_ticket_key()
         client.revoke_and_restore("user/spare")
         client.limit_and_restore("alice")
+
+    def _levels(self, client: Recorder, _dice: random.Random) -> None:
         client.say_levels("n1")
 
     def _foreign(self, client: Recorder, _dice: random.Random) -> None:
@@ -256,6 +259,7 @@ class Load:
         "scan": _scan,
         "create": _create,
         "option": _option,
+        "levels": _levels,
         "foreign": _foreign,
         "adopt": _adopt,
     }

@@ -52,6 +52,7 @@ SAMPLE = [
     ("catalog.after.MoveReplica", "crash", "leader"),
     ("catalog.after.AddGroup", "crash", "follower"),
     ("shard.before.PlaceTable", "crash", "leader"),
+    ("catalog.after.RaiseLevel", "crash", "leader"),
 ]
 """Points of each kind of group, of leaders and of all replicas, that end a process, come late, or with rare events."""
 FIRE_SECONDS = 60.0

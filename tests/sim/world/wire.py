@@ -236,12 +236,28 @@ class _End(asyncio.Transport):
         self.process = loop.current
         self.protocol = protocol
         self._loop, self._pipe = loop, pipe
-        self._closing = False
+        self._closing = self._is_paused = False
+        self._held: deque[bytes] = deque()
+        """Data that has arrived since its owner takes nothing in."""
 
     def receive(self, data: bytes) -> None:
         if not self._closing:
+            self._held.append(data)
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        while self._held and not self._is_paused and not self._closing:
+            data = self._held.popleft()
             self._loop.note(data)
             self.protocol.data_received(data)
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.call_soon(self._hand_on)
 
     def finish(self, error: Exception | None) -> None:
         if not self._closing:
