@@ -36,6 +36,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "grpc_address": "tests/test_docs.py",
         'http_address = "0.0.0.0:7272"': "tests/test_docs.py",
         "log_format =": "tests/test_docs.py",
+        "trace_endpoint =": "tests/test_docs.py",
         "table_roots": "tests/test_docs.py",
         "[database_roots]": "tests/test_docs.py",
         "secret_key_file": "tests/test_docs.py",

@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 NOT_FOR = {"txnclient": {"txnstatus.raft", "txnstatus.catalog", "txnstatus.status"}}
 """Rooms of other packages that a package must do without: a client needs nothing that only nodes have."""
 FLOORS = {
-    "txnstatus": "words < process < security < rpc < raft < catalog < status; process < lake",
+    "txnstatus": "words < process < security < rpc < raft < catalog < status; process < lake; words < tracing < rpc",
     "txnparticipant": "words < versions < rows < shard < upkeep < leader; words < locks < shard; upkeep < foreign",
     "txnclient": "words < calls < alive < session < snapshot < handle < write < transaction < client;"
     "words < formats < read < change < spark < snapshot; handle < foreign < transaction;"

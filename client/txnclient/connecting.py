@@ -19,6 +19,7 @@ from txnclient.write.locks import DEFAULT_LOCK_SECONDS, checked_timeout
 from txnstatus.errors import InvalidArgument
 from txnstatus.security import showing
 from txnstatus.security.showing import ShownTicket, Shows
+from txnstatus.tracing import beginning
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -55,6 +56,7 @@ def connect(
 
 def connect_over(channel: ManagerChannel, owner: str | None, timeout: float, lock_timeout: float) -> Client:
     """As `connect`, by a channel that is there."""
+    beginning.begin("txnclient")
     shown = channel.connections.tls
     whose = _owner(shown, owner)
     if isinstance(shown, ShownTicket):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
 from txnclient.alive.liveness import Liveness
+from txnclient.calls.traces import TxnTrace
 from txnclient.session import Session
 from txnclient.snapshot import Snapshot
 from txnstatus.errors import IllegalState, NotAuthorized, TxnAborted, TxnError, aborted
@@ -78,6 +80,8 @@ class Handle:
         """What the commit is to add."""
         self.tickets: dict[bytes, bytes] = {}
         """Tickets that were issued, by the requests for them."""
+        self.trace: TxnTrace | None = None
+        """None: nobody traces it."""
         self._snapshot: Snapshot | None = None
         self._heartbeat = session.heartbeats.add(self, heard_at) if heartbeat else None
 
@@ -91,6 +95,17 @@ class Handle:
     @property
     def keepalive_seconds(self) -> float:
         return self.keepalive_millis / 1000
+
+    def step(self, name: str, what: str = "") -> AbstractContextManager[None]:
+        """Work for the transaction, in its trace."""
+        if self.trace is None:
+            return nullcontext()
+        return self.trace.step(name, {"txn.what": what} if what else {})
+
+    def ended(self, state: TxnState) -> None:
+        """It is known what has become of it."""
+        if self.trace is not None:
+            self.trace.end(state.name)
 
     def ask(
         self, method: str, request: Message, response: type[ResponseT], *, timeout: float | None = None
@@ -173,6 +188,8 @@ class Handle:
         self.release()
         if not self.is_aborting:
             self.liveness.lose(error)
+            if isinstance(error, TxnAborted):
+                self.ended(TxnState.ABORTED)
 
     def is_over(self, state: TxnState, cause: AbortCause | None) -> None:
         """The handle was made for a transaction that is not open any more: there is nothing to do but to ask."""

@@ -32,6 +32,8 @@ class Token:
     """A SignedTicket; empty: there is none."""
     authority: bytes = field(default=b"", repr=False)
     """PEM: whose signature counts of the nodes to which it is shown; empty: they have no TLS."""
+    trace: bytes = b""
+    """The context of the span of the transaction; empty: it is in no trace."""
 
     def shown(self) -> ShownTicket | None:
         """The ticket, for whoever shows nothing else; None: nothing is wanted, where no connection has TLS.
@@ -48,6 +50,7 @@ class Token:
             cluster_id=self.cluster_id,
             ticket=self.ticket,
             authority=self.authority,
+            trace=self.trace,
         ).SerializeToString()
         return _HEADER.pack(_MAGIC, zlib.crc32(payload)) + payload
 
@@ -78,4 +81,5 @@ class Token:
             wire.cluster_id,
             wire.ticket,
             wire.authority,
+            wire.trace,
         )

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from txndeploy.plain import plain
+from txnstatus.tracing import spans
 
 
 class Level(StrEnum):
@@ -42,9 +43,10 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """A JSON object of one line for each thing, with these keys; the last two where there is something to say.
+    """A JSON object of one line for each thing, with these keys; the last three where there is something to say.
 
-    `time` (ISO 8601, UTC), `level`, `process`, `logger`, `message`, `txn_id` (the transaction), `error` (a traceback).
+    `time` (ISO 8601, UTC), `level`, `process`, `logger`, `message`, `txn_id` (the transaction), `trace_id` (its trace),
+    `error` (a traceback).
     """
 
     def __init__(self, process: str) -> None:
@@ -60,8 +62,10 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if txn_id := getattr(record, "txn_id", None):
-            told["txn_id"] = int(txn_id)
+        if (txn_id := getattr(record, "txn_id", None)) is not None:
+            told["txn_id"] = txn_id = int(txn_id)  # the first is 0
+        if spans.tracer is not None and (trace_id := spans.trace_id(txn_id)):
+            told["trace_id"] = trace_id
         if record.exc_info:
             told["error"] = self.formatException(record.exc_info)
         return json.dumps(told, ensure_ascii=False)

@@ -24,9 +24,9 @@ class Lines(Connections):
         super().__init__(tls)
         self._lines: dict[str, _Line] = {}
 
-    def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
+    def call(self, address: str, method: str, request: bytes, timeout: float, trace: bytes = b"") -> pb.Reply:
         if not stepping.may_wait():
-            return super().call(address, method, request, timeout)
+            return super().call(address, method, request, timeout, trace)
         self.require_open()
         check_length(method, request)
         line = self._lines.get(address)
@@ -34,7 +34,7 @@ class Lines(Connections):
             line = self._lines[address] = _Line(
                 address, lambda: self.cluster_id, lambda told: self.meet(address, told), self.tls
             )
-        return stepping.wait_for(line.ask(method, request, timeout))
+        return stepping.wait_for(line.ask(method, request, timeout, trace))
 
     def hang_up(self) -> None:
         """Ends the lines: what is under way fails. To be called in their loop."""
@@ -60,9 +60,9 @@ class _Line(Line[_Pending]):
         super().__init__(address, Purpose.CALLS, cluster_id, tls)
         self._told = meet
 
-    def ask(self, method: str, request: bytes, timeout: float) -> asyncio.Future[pb.Reply]:
+    def ask(self, method: str, request: bytes, timeout: float, trace: bytes) -> asyncio.Future[pb.Reply]:
         answer: asyncio.Future[pb.Reply] = asyncio.get_running_loop().create_future()
-        self._send(_Pending(method, timeout, answer), request)
+        self._send(_Pending(method, timeout, answer), request, trace=trace)
         return answer
 
     def _hear(self, waiting: _Pending, reply: pb.Reply) -> None:

@@ -13,12 +13,14 @@ from google.protobuf.message import DecodeError, Message
 
 from txnclient.calls import forking
 from txnclient.calls.connections import Connections
+from txnclient.calls.traces import Contexts, calling
 from txnstatus.backoff import Backoff
 from txnstatus.errors import InvalidArgument, TxnError, Unauthenticated, Unavailable
 from txnstatus.proto.common_pb2 import ErrorDetail
 from txnstatus.rpc.attempts import Attempts, NoAnswer
 from txnstatus.rpc.errors import NOT_SERVED, from_detail
 from txnstatus.rpc.identity import OtherCluster
+from txnstatus.tracing import spans
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -52,6 +54,7 @@ class ManagerChannel:
         seconds before it tries again."""
         self.addresses = tuple(addresses)
         self.pause = pause
+        self.traces: Contexts = {}
         self._roster = Roster(random.sample(self.addresses, len(self.addresses)))
         self._lock = threading.Lock()
         self.connections = connections or Connections()
@@ -79,6 +82,21 @@ class ManagerChannel:
 
         Raises the final answer, or Unavailable with what was tried and what each manager said last.
         """
+        if spans.tracer is None:
+            return self._call(method, request, response, timeout, attempt_seconds, on_repeat)
+        with calling(self.traces, method, request) as trace:
+            return self._call(method, request, response, timeout, attempt_seconds, on_repeat, trace)
+
+    def _call(
+        self,
+        method: str,
+        request: Message,
+        response: type[ResponseT],
+        timeout: float,
+        attempt_seconds: float | None,
+        on_repeat: Callable[[], None] | None,
+        trace: bytes = b"",
+    ) -> ResponseT:
         deadline = time.monotonic() + timeout
         attempt_seconds = attempt_seconds or self.attempt_seconds(timeout)
         rounds, attempts = 0, Attempts()
@@ -87,7 +105,7 @@ class ManagerChannel:
             address = self._choose()
             left = max(0.001, deadline - time.monotonic())
             try:
-                answer, led_at = self._attempt(address, method, request, response, min(left, attempt_seconds))
+                answer, led_at = self._attempt(address, method, request, response, min(left, attempt_seconds), trace)
             except (_NoManager, OtherCluster, Unauthenticated) as error:
                 wrong[address] = copy.copy(error)  # without its traceback, which holds the frames of handles
                 if wrong.keys() >= set(self.addresses):
@@ -155,10 +173,10 @@ class ManagerChannel:
         self.connections.close()
 
     def _attempt(
-        self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float
+        self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float, trace: bytes
     ) -> tuple[ResponseT, str]:
         """The answer, and where the node is that the manager had to ask; empty: it asked none."""
-        reply = self.connections.call(address, method, request.SerializeToString(), timeout)
+        reply = self.connections.call(address, method, request.SerializeToString(), timeout, trace)
         if reply.HasField("error"):
             raise _meaning(reply.error, address)
         try:

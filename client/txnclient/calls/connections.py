@@ -62,15 +62,16 @@ class Connections:
         if self.tls is not None:
             self.tls.after_fork()
 
-    def call(self, address: str, method: str, request: bytes, timeout: float) -> pb.Reply:
-        """The answer of one attempt.
+    def call(self, address: str, method: str, request: bytes, timeout: float, trace: bytes = b"") -> pb.Reply:
+        """The answer of one attempt. `trace`: the context of what it is part of.
 
         Raises NoAnswer; OtherCluster where a node of another one answers; Unauthenticated where one side does not take
         the other for who it has to be; InvalidArgument for a request that is too long.
         """
         check_length(method, request)
         deadline = time.monotonic() + timeout
-        call = pb.Call(id=1, method=method, payload=request, timeout_millis=max(1, int(timeout * 1000)))
+        millis = max(1, int(timeout * 1000))
+        call = pb.Call(id=1, method=method, payload=request, timeout_millis=millis, trace=trace)
         frame = pb.Frame(calls=[call]).SerializeToString()
         connection, rests = self._take(address, deadline), False
         try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, overload
 from google.protobuf.message import Message
 
 from txnclient.calls.requests import build, checked_id, checked_seconds
+from txnclient.calls.traces import TxnTrace
 from txnclient.client import explaining, participants
 from txnclient.client.auto_commit import AutoCommit
 from txnclient.client.explaining import Explanation
@@ -40,6 +41,7 @@ from txnstatus.limits import MAX_BEGIN_COUNT
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
+from txnstatus.tracing import spans
 from txnstatus.types import Timestamp, TxnState
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ class Client(
     def close(self) -> None:
         """Ends its heartbeats too: what is still open then expires, and what was read may be removed."""
         self.session.close()
+        if spans.tracer is not None:
+            spans.tracer.flush()
 
     # ---- transactions
 
@@ -126,10 +130,13 @@ class Client(
                 f"the token is for cluster {parsed.cluster_id!r}; this is cluster {self.cluster_id!r}",
                 hint="connect to the cluster on which the transaction was begun",
             )
+        is_traced = spans.tracer is not None and spans.is_context(parsed.trace)
+        trace = TxnTrace(self.session.channel.traces, parsed.txn_id, parsed.trace) if is_traced else None
         found = self.get(parsed.txn_id)
         is_open = found.state is TxnState.OPEN
         beats = is_open and (parsed.enable_keepalive if heartbeat is None else heartbeat)
         txn = Transaction(self.session, parsed.txn_id, parsed.keepalive_millis, heartbeat=beats)
+        txn.handle.trace = trace
         if not is_open:
             txn.handle.is_over(found.state, found.cause)
         return txn

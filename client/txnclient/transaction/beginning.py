@@ -6,7 +6,9 @@ import time
 import uuid
 from collections.abc import Iterable
 
+from txnclient.calls import traces
 from txnclient.calls.requests import build, names_of
+from txnclient.calls.traces import TxnTrace
 from txnclient.session import Session
 from txnclient.transaction.transaction import Transaction
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -50,12 +52,17 @@ def begin(
         request.is_retry = True
 
     method = "txnstatus.TxnManager/BeginTransaction"
-    response = session.call(method, request, pb.BeginTransactionResponse, on_repeat=on_repeat)
+    with traces.beginning(label, session.owner, count) as traced:
+        response = session.call(method, request, pb.BeginTransactionResponse, on_repeat=on_repeat)
     session.channel.adopt(response.cluster_id)
     txns = [
         Transaction(session, TxnId(each), response.keepalive_millis, heartbeat=True, heard_at=sent_at, alone=alone)
         for each in response.txn_ids
     ]
+    for txn, span in zip(txns, traced, strict=False):
+        if span is not None:
+            span.note({"txn.id": txn.id})
+            txn.handle.trace = TxnTrace(session.channel.traces, txn.id, span.context, span)
     for opened in response.first_writes:
         name = opened.table.name
         txns[0].handle.first_writes[name] = write_ids[name], opened

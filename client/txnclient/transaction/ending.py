@@ -40,6 +40,10 @@ class Ending:
         if self.receipt is not None:
             return self.receipt
         deadline = time.monotonic() + checked_seconds(timeout)
+        with self._handle.step("commit"):
+            return self._commit(timeout, deadline)
+
+    def _commit(self, timeout: float, deadline: float) -> CommitReceipt:
         self._begin()
         while True:
             left = max(0.001, deadline - time.monotonic())
@@ -74,7 +78,8 @@ class Ending:
         leaves that to the program.
         """
         try:
-            yield
+            with self._handle.step("write", what):
+                yield
         except RowsRefused:
             raise
         except BaseException as error:
@@ -122,7 +127,9 @@ class Ending:
         self._foreign.discard(prepared=False)
         request = build(pb.AbortTransactionRequest, txn_id=handle.id, owner=handle.owner, reason=reason)
         method = "txnstatus.TxnManager/AbortTransaction"
-        handle.session.call(method, request, pb.AbortTransactionResponse, timeout=timeout)
+        with handle.step("abort"):
+            handle.session.call(method, request, pb.AbortTransactionResponse, timeout=timeout)
+        handle.ended(TxnState.ABORTED)
         self._foreign.discard()
         said = f"transaction {handle.id} was aborted by this handle"
         handle.liveness.end(TxnAborted(said, txn_id=handle.id, hint="begin another one"))
@@ -184,5 +191,6 @@ class Ending:
             self._handle.lose(error)
             raise error
         self._foreign.publish()
+        self._handle.ended(TxnState.COMMITTED)
         self.receipt = outcome.receipt(info)
         return self.receipt

@@ -45,7 +45,9 @@ class Serialised:
         )
         ticket, authority = self._ticket(scope, seconds)
         cluster_id = handle.session.cluster_id
-        return Token(handle.id, handle.keepalive_millis, enable_keepalive, cluster_id, ticket, authority).to_bytes()
+        trace = handle.trace.context if handle.trace is not None else b""
+        token = Token(handle.id, handle.keepalive_millis, enable_keepalive, cluster_id, ticket, authority, trace)
+        return token.to_bytes()
 
     def _ticket(self, scope: ticket_pb2.TicketScope, seconds: int) -> tuple[bytes, bytes]:
         """What the token shows to nodes, and whose signatures count of them."""

@@ -31,7 +31,7 @@ class Inside(ManagerChannel):
         self._registry, self._caller, self._loop = registry, caller, loop
 
     def _attempt(
-        self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float
+        self, address: str, method: str, request: Message, response: type[ResponseT], timeout: float, trace: bytes
     ) -> tuple[ResponseT, str]:
         payload = request.SerializeToString()
         asked = self._registry.call(method, payload, seconds=timeout, caller=self._caller)

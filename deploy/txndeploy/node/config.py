@@ -184,6 +184,8 @@ class NodeConfig(_Section):
     log_levels: dict[str, Level] = {}
     """Levels of single loggers, and of those below them: "txnstatus.raft" = "DEBUG"."""
     log_format: LogFormat = LogFormat.TEXT
+    trace_endpoint: str = ""
+    """Where spans go: a collector that takes OTLP over HTTP, http://127.0.0.1:4318. Empty: as OTEL_* variables say."""
     joins: bool = False
     """Whether this node is to take a dead one's place (`txnctl node replace`); the cluster is the other `nodes`."""
     nodes: dict[NodeId, NodeEntry]
@@ -221,6 +223,13 @@ class NodeConfig(_Section):
         if "://" not in value:
             raise ValueError(f"warehouse {value!r} is not a URI such as file:///data/warehouse")
         return _location(value)
+
+    @field_validator("trace_endpoint")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError(f"trace_endpoint {value!r} is no URL such as http://127.0.0.1:4318")
+        return value
 
     @field_validator("table_roots")
     @classmethod

@@ -19,7 +19,7 @@ import uvloop
 from txndeploy import logs
 from txndeploy.errors import ConfigError, StartError
 from txndeploy.node import config as configuration
-from txndeploy.node import directory, garbage
+from txndeploy.node import directory, garbage, telling
 from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.config import NodeConfig
 from txndeploy.node.forgetting import Forgetting
@@ -50,6 +50,7 @@ from txnstatus.security.secrets import Secrets
 from txnstatus.security.tls import Tls
 from txnstatus.security.trail_files import TrailFiles
 from txnstatus.status.table import TxnStatusTable
+from txnstatus.tracing import spans
 from txnstatus.trail import TrailBroken
 
 if TYPE_CHECKING:
@@ -301,27 +302,9 @@ def stop_signals() -> asyncio.Event:
     return stopping
 
 
-def _follow_levels(config: NodeConfig, path: Path) -> None:
-    """SIGHUP has the levels of the log be what the configuration says by then; all else in it waits for a restart."""
-    levels = config.levels
-
-    def look() -> None:
-        nonlocal levels
-        try:
-            wanted = configuration.load(path).levels
-        except ConfigError as error:
-            log.error("the levels of the log stay as they are: %s", error)
-            return
-        logs.set_levels(wanted, levels)
-        levels = wanted
-        log.info("the log tells %s", ", ".join(f"{level} of {name or 'all'}" for name, level in levels.items()))
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, look)
-
-
 async def _serve(config: NodeConfig, path: Path) -> None:
     stopping = stop_signals()
-    _follow_levels(config, path)
+    telling.follow_levels(config, path)
     node = Node(config, stopping.set)
     await node.start()
     await stopping.wait()
@@ -341,12 +324,15 @@ def run(path: Path) -> int:
         log.info("runs %s", interpreter.describe())
         arm_failpoints()
         garbage.tune()
+        telling.begin_traces(config)
         uvloop.run(_serve(config, path))
-    except (ConfigError, StartError) as error:
+    except (ConfigError, StartError, InvalidArgument) as error:
         print(f"txnctl node: {error}", file=sys.stderr)
         return 2
     except TimeoutError:
         log.warning("could not stop within %s s; ending now", STOP_SECONDS)
+    finally:
+        spans.close(telling.LAST_SPANS_SECONDS)
     return 0
 
 

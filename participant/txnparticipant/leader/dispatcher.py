@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from txnstatus.errors import Overloaded, TxnError
 from txnstatus.process.background import Tasks
+from txnstatus.tracing import spans
+from txnstatus.tracing.spans import Span
 
 MAX_WAITING = 1_000
 
@@ -44,7 +46,7 @@ class Dispatcher:
         gate = self._gates.get(key)
         if gate is None:
             gate = self._gates[key] = _Gate(owner)
-            self._tasks.spawn(self._open(key, gate, register))
+            self._tasks.spawn(self._open(key, gate, register, spans.current()))
         if len(gate.waiting) >= self._max_waiting:
             raise Overloaded(f"{self._max_waiting} writes already wait for the registration of their table")
         answer: asyncio.Future[Exception | None] = loop.create_future()
@@ -56,7 +58,11 @@ class Dispatcher:
         if error is not None and (gate.owner == owner or not isinstance(error, TxnError)):
             raise error
 
-    async def _open(self, key: Hashable, gate: _Gate, register: Callable[[], Awaitable[None]]) -> None:
+    async def _open(
+        self, key: Hashable, gate: _Gate, register: Callable[[], Awaitable[None]], span: Span | None
+    ) -> None:
+        """`span`: of whoever was first."""
+        spans.begin_within(span)
         error: Exception | None = None
         try:
             await register()

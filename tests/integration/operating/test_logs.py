@@ -41,7 +41,7 @@ def test_a_node_logs_json_and_tells_more_when_it_is_asked(tmp_path: Path) -> Non
             configure(**said)
             os.kill(pid, signal.SIGHUP)
             told = wait_until(
-                lambda: [each for each in _lines(log)[count:] if each["logger"] == "txndeploy.node.process"],
+                lambda: [each for each in _lines(log)[count:] if each["logger"] == "txndeploy.node.telling"],
                 "the node has read its levels",
             )
             return told[0]

@@ -24,18 +24,20 @@ FINALIZE_COMMIT: ParticipantOpType
 ABORT_TXN: ParticipantOpType
 
 class ParticipantOp(_message.Message):
-    __slots__ = ("txn_id", "table_id", "type", "commit_timestamp", "first_write")
+    __slots__ = ("txn_id", "table_id", "type", "commit_timestamp", "first_write", "trace")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     FIRST_WRITE_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     table_id: str
     type: ParticipantOpType
     commit_timestamp: int
     first_write: str
-    def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., type: _Optional[_Union[ParticipantOpType, str]] = ..., commit_timestamp: _Optional[int] = ..., first_write: _Optional[str] = ...) -> None: ...
+    trace: bytes
+    def __init__(self, txn_id: _Optional[int] = ..., table_id: _Optional[str] = ..., type: _Optional[_Union[ParticipantOpType, str]] = ..., commit_timestamp: _Optional[int] = ..., first_write: _Optional[str] = ..., trace: _Optional[bytes] = ...) -> None: ...
 
 class ParticipateRequest(_message.Message):
     __slots__ = ("now", "ops")

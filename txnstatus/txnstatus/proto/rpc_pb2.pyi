@@ -41,18 +41,20 @@ class Frame(_message.Message):
     def __init__(self, calls: _Optional[_Iterable[_Union[Call, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., hello: _Optional[_Union[Frame.Hello, _Mapping]] = ...) -> None: ...
 
 class Call(_message.Message):
-    __slots__ = ("id", "method", "payload", "timeout_millis", "group")
+    __slots__ = ("id", "method", "payload", "timeout_millis", "group", "trace")
     ID_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MILLIS_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     id: int
     method: str
     payload: bytes
     timeout_millis: int
     group: str
-    def __init__(self, id: _Optional[int] = ..., method: _Optional[str] = ..., payload: _Optional[bytes] = ..., timeout_millis: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+    trace: bytes
+    def __init__(self, id: _Optional[int] = ..., method: _Optional[str] = ..., payload: _Optional[bytes] = ..., timeout_millis: _Optional[int] = ..., group: _Optional[str] = ..., trace: _Optional[bytes] = ...) -> None: ...
 
 class Reply(_message.Message):
     __slots__ = ("id", "payload", "error", "led_at")

@@ -172,17 +172,19 @@ class GetSnapshotResponse(_message.Message):
     def __init__(self, timestamp: _Optional[int] = ...) -> None: ...
 
 class TxnToken(_message.Message):
-    __slots__ = ("txn_id", "keepalive_millis", "enable_keepalive", "cluster_id", "ticket", "authority")
+    __slots__ = ("txn_id", "keepalive_millis", "enable_keepalive", "cluster_id", "ticket", "authority", "trace")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_MILLIS_FIELD_NUMBER: _ClassVar[int]
     ENABLE_KEEPALIVE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
     AUTHORITY_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     keepalive_millis: int
     enable_keepalive: bool
     cluster_id: str
     ticket: bytes
     authority: bytes
-    def __init__(self, txn_id: _Optional[int] = ..., keepalive_millis: _Optional[int] = ..., enable_keepalive: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., ticket: _Optional[bytes] = ..., authority: _Optional[bytes] = ...) -> None: ...
+    trace: bytes
+    def __init__(self, txn_id: _Optional[int] = ..., keepalive_millis: _Optional[int] = ..., enable_keepalive: _Optional[bool] = ..., cluster_id: _Optional[str] = ..., ticket: _Optional[bytes] = ..., authority: _Optional[bytes] = ..., trace: _Optional[bytes] = ...) -> None: ...

@@ -55,14 +55,16 @@ class RegisterParticipantsRequest(_message.Message):
     def __init__(self, registrations: _Optional[_Iterable[_Union[Registration, _Mapping]]] = ...) -> None: ...
 
 class Registration(_message.Message):
-    __slots__ = ("txn_id", "owner", "participant")
+    __slots__ = ("txn_id", "owner", "participant", "trace")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     PARTICIPANT_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     owner: str
     participant: _common_pb2.ParticipantInfo
-    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participant: _Optional[_Union[_common_pb2.ParticipantInfo, _Mapping]] = ...) -> None: ...
+    trace: bytes
+    def __init__(self, txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., participant: _Optional[_Union[_common_pb2.ParticipantInfo, _Mapping]] = ..., trace: _Optional[bytes] = ...) -> None: ...
 
 class RegisterParticipantsResponse(_message.Message):
     __slots__ = ("results",)

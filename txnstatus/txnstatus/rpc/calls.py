@@ -20,6 +20,8 @@ from txnstatus.errors import InternalError, TxnError
 from txnstatus.roles import View
 from txnstatus.rpc.deadlines import answering_by, caller_waits_until
 from txnstatus.security.access import showing_to
+from txnstatus.tracing import served, spans
+from txnstatus.tracing.served import Served
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., None])
 class Call:
     """One call. Who asks hears one answer, or none once it has given up."""
 
-    __slots__ = ("answer_by", "is_over", "led_at", "on_end", "repeated", "request", "view")
+    __slots__ = ("answer_by", "is_over", "led_at", "on_end", "repeated", "request", "served", "trace", "view")
 
     def __init__(self, request: Any, answer_by: float) -> None:
         """`answer_by`: the loop's time at which the answer is to be there. The request is changed by nobody."""
@@ -46,19 +48,33 @@ class Call:
         """The address of the other node that answers it, as leader; empty: none does."""
         self.view: View | None = None
         """What who asks is shown; None: all."""
+        self.trace = b""
+        """The context of the span that what is asked on its behalf is part of; empty: none."""
+        self.served: Served | None = None
+        """What it is in its trace while it is answered."""
 
     def tell(self, answer: Answer) -> None:
         if not self.is_over:
             self.is_over = True
+            if self.served is not None:
+                self.served.answered(answer)
             self._hear(answer)
 
     def give_up(self) -> None:
         """Ends the work for it: who asks does not wait any more."""
         if not self.is_over:
             self.is_over = True
+            if self.served is not None:
+                self.served.given_up()
             if self.on_end is not None:
                 end, self.on_end = self.on_end, None
                 end()
+
+    def serve(self, method: str, group: str) -> None:
+        """It is to be answered, by a process that traces."""
+        self.served = served.begin(method, group, self.request, self.trace)
+        if self.served is not None and self.served.span is not None:
+            self.trace = self.served.span.context
 
     def seconds_left(self, at_most: float) -> float:
         return max(0.0, min(at_most, self.answer_by - asyncio.get_running_loop().time()))
@@ -76,6 +92,7 @@ class PassedOn(Call):
     def __init__(self, origin: Call, request: Any) -> None:
         super().__init__(request, origin.answer_by)
         self.origin = origin
+        self.trace = origin.trace
         origin.on_end = self.give_up
 
     def _hear(self, answer: Any) -> None:
@@ -117,6 +134,8 @@ def one_by_one(name: str, method: Callable[[Any], Awaitable[Message]]) -> Handle
     """Each call is a task, which is cancelled when nobody waits for it."""
 
     async def answer(call: Call) -> None:
+        if call.served is not None:
+            spans.begin_within(call.served.span)
         with answering_by(call.answer_by), showing_to(call.view):
             try:
                 result: Answer = await method(call.request)
@@ -146,6 +165,8 @@ async def asked(request: Message, seconds: float, ask: Callable[[Sequence[Call]]
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
     call = Question(request, min(caller_waits_until(), loop.time() + seconds), partial(_settle, answer))
+    if spans.tracer is not None:
+        call.trace = spans.below(spans.current())
     ask([call])
     try:
         return await answer

@@ -19,6 +19,7 @@ from txnstatus.rpc.connection import Purpose
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.line import Line
 from txnstatus.security.tls import Tls
+from txnstatus.tracing.served import context_for
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class _Session(Line[_Pending]):
         if len(payload) > MAX_REQUEST_BYTES:
             call.tell(InvalidArgument(f"a request of {len(payload)} bytes: {MAX_REQUEST_BYTES} are possible"))
             return
-        number = self._send(_Pending(method, timeout, call, response), payload, group)
+        number = self._send(_Pending(method, timeout, call, response), payload, group, context_for(method, call.trace))
         call.on_end = partial(self._take, number)
 
     def _hear(self, waiting: _Pending, reply: pb.Reply) -> None:

@@ -65,14 +65,14 @@ class Line(ABC, Generic[WaitingT]):
     def _meet(self, told: str) -> None:
         """The other side says of which cluster it is. Raises a TxnError where that is another one: the line ends."""
 
-    def _send(self, waiting: WaitingT, payload: bytes, group: str = "") -> int:
-        """Returns the number by which `_take` knows it."""
+    def _send(self, waiting: WaitingT, payload: bytes, group: str = "", trace: bytes = b"") -> int:
+        """`trace`: the context of what it is part of. Returns the number by which `_take` knows it."""
         number = next(self._ids)
         self._waiting[number] = waiting
         self._deadlines.add(number, waiting.timeout)
         millis = max(1, int(waiting.timeout * 1000))
         self._outgoing.add(
-            pb.Call(id=number, method=waiting.method, payload=payload, timeout_millis=millis, group=group)
+            pb.Call(id=number, method=waiting.method, payload=payload, timeout_millis=millis, group=group, trace=trace)
         )
         return number
 

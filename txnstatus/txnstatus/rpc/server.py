@@ -19,6 +19,7 @@ from txnstatus.limits import MAX_PLAIN_REQUEST_BYTES, MAX_REQUEST_BYTES
 from txnstatus.measures import Measures
 from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc import bulk
+from txnstatus.rpc.arrived import Arrived
 from txnstatus.rpc.calls import Answer, Call, Handler, asked, failed, handler_of
 from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
 from txnstatus.rpc.deadlines import Deadlines, answer_by
@@ -29,10 +30,11 @@ from txnstatus.rpc.methods import full_name, is_method, snake
 from txnstatus.rpc.open_only import RequireOpen, begin_in_scope
 from txnstatus.rpc.owners import check_call, claim
 from txnstatus.rpc.reading import read
-from txnstatus.rpc.recording import Act, Recording, around
+from txnstatus.rpc.recording import Recording, around
 from txnstatus.rpc.turns import Turns
 from txnstatus.security.access import Access
 from txnstatus.security.principals import Principal
+from txnstatus.tracing import spans
 
 CALLS_PER_TURN = 256
 """Calls that begin in one turn of the loop: others have theirs in between."""
@@ -141,6 +143,9 @@ class Registry:
 
     def answer(self, method: str, calls: Sequence[Call], group: str = "") -> None:
         """Begins to answer them. They hear TxnErrors only: what else a handler raises is logged."""
+        if spans.tracer is not None:
+            for call in calls:
+                call.serve(method, group)
         entry = self._methods.get(group, {}).get(method)
         error: TxnError
         if entry is not None:
@@ -222,26 +227,6 @@ class Registry:
         return Unavailable(f"this node does not serve {method} now", hint=NOT_SERVED)
 
 
-class _Served(Call):
-    """A call that came over a connection."""
-
-    __slots__ = ("_calls", "act", "came", "id", "method", "size")
-
-    def __init__(self, call: pb.Call, request: Message, by: float, came: float, size: int, calls: ServedCalls) -> None:
-        """`size`: bytes that it keeps of the process's memory."""
-        super().__init__(request, by)
-        self.id = call.id
-        self.method = call.method
-        self.came = came
-        self.size = size
-        self.act: Act | None = None
-        """What is recorded of it."""
-        self._calls = calls
-
-    def _hear(self, answer: Answer) -> None:
-        self._calls.answered(self, answer)
-
-
 class ServedCalls:
     """The calls that come over one connection. The answers of one turn of the loop leave together."""
 
@@ -259,8 +244,8 @@ class ServedCalls:
         """Calls that have not begun, with when they came, and their sizes."""
         self._waiting_bytes = 0
         self._beginning = False
-        self._running: dict[_Served, None] = {}
-        self._deadlines: Deadlines[_Served] = Deadlines(self._too_late)
+        self._running: dict[Arrived, None] = {}
+        self._deadlines: Deadlines[Arrived] = Deadlines(self._too_late)
         """Whoever called has given up by then, and needs no answer."""
         self._meant = ""
         """The id of the cluster that the other side means; empty: it has not said."""
@@ -318,7 +303,7 @@ class ServedCalls:
                 self._less(size)
                 self._reply(pb.Reply(id=call.id, error=to_detail(error)))
                 continue
-            served = _Served(call, request, answer_by(left), came, size, self)
+            served = Arrived(call, request, answer_by(left), came, size, self.answered)
             served.view = self._registry.access.view(self._caller)
             self._running[served] = None
             self._deadlines.add(served, left)
@@ -346,7 +331,7 @@ class ServedCalls:
         self._replies.flush()
         self._begin_soon()
 
-    def answered(self, call: _Served, answer: Answer) -> None:
+    def answered(self, call: Arrived, answer: Answer) -> None:
         self._over(call)
         if call.act is not None:
             call.act.end(answer)
@@ -367,11 +352,11 @@ class ServedCalls:
         self._introduce()
         self._replies.add(reply)
 
-    def _too_late(self, call: _Served) -> None:
+    def _too_late(self, call: Arrived) -> None:
         call.give_up()
         self._over(call)
 
-    def _over(self, call: _Served) -> None:
+    def _over(self, call: Arrived) -> None:
         self._less(call.size)
         if self._running.pop(call, call) is None:
             self._registry.access.answered(self._caller, call.method, call.size)

@@ -28,6 +28,7 @@ from txnstatus.rpc.errors import to_detail
 from txnstatus.status.all_ranges import AllRanges
 from txnstatus.status.begins import CALL_SECONDS, NOBODY, Begins, Participants
 from txnstatus.status.registrations import Registrations
+from txnstatus.tracing import spans
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -95,6 +96,8 @@ class StatusRanges(AllRanges):
         """
         participant = common.ParticipantInfo(participant_id=participant_id, name=name)
         registration = status_pb.Registration(txn_id=txn_id, owner=owner, participant=participant)
+        if spans.tracer is not None:
+            registration.trace = spans.below(spans.current())
         number = self._known_range_of_all([txn_id])
         if number is None:
             return asyncio.ensure_future(self._register_unheard_of(registration))

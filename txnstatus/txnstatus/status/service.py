@@ -41,6 +41,7 @@ from txnstatus.status.commit.beginning import BeginCommits, ServicesHere
 from txnstatus.status.commit.calls import CommitCalls
 from txnstatus.status.commit.last_writes import LastWrites
 from txnstatus.status.commit.participant_calls import ParticipantCalls
+from txnstatus.status.commit.phases import Phases
 from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import (
     CommandApplied,
@@ -60,6 +61,7 @@ from txnstatus.status.ranges import StatusRanges
 from txnstatus.status.records import TxnRecord, to_wire
 from txnstatus.status.registrations import joining_by
 from txnstatus.status.table import StatusApplied
+from txnstatus.tracing import spans
 from txnstatus.types import AbortCause, AbortCode, HybridClock, TxnId, TxnState
 from txnstatus.wire import checked_timestamp
 
@@ -99,7 +101,8 @@ class StatusService:
         self._ranges = StatusRanges(client)
         self._outcomes = Outcomes()
         self._tasks = Tasks(f"the background of {status_group(number)} failed")
-        self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn)
+        self._phases = Phases(status_group(number))
+        self._calls = ParticipantCalls(client, clock, self._handle, self._tasks.spawn, self._phases.asks)
         self._proposer: Proposer[cmd.Command, StatusApplied] = Proposer(
             "status", driver, cmd.encode, lambda: client.cluster.state.level, self._act_on
         )
@@ -144,6 +147,7 @@ class StatusService:
         self._wall = SteadyWall(self._environment)
         self._handle([LeadershipGained() if leading else LeadershipLost()])
         if not leading:
+            self._phases.forget("another node leads")
             self._outcomes.fail(self._driver.not_the_leader)
 
     # ---- RPCs
@@ -201,6 +205,9 @@ class StatusService:
 
     @takes_calls
     def commit_transaction(self, calls: Sequence[Call]) -> None:
+        if spans.tracer is not None:
+            for call in calls:
+                self._phases.asked("decide", call.request.txn_id, self.table.find(call.request.txn_id), call.trace)
         self._commits.commit(calls)
 
     async def abort_transaction(self, request: pb.AbortTransactionRequest) -> pb.AbortTransactionResponse:
@@ -211,6 +218,8 @@ class StatusService:
         else:
             owner, code, by = request.owner, AbortCode.REQUESTED, request.owner
         cause = AbortCause(code, request.reason or "abort was called", by)
+        if spans.tracer is not None:
+            self._phases.asked("discard", txn_id, self.table.find(txn_id), spans.below(spans.current()))
         command = cmd.BeginAbort(txn_id, owner, cause, self._wall.micros())
         (record,) = (await self._proposer.propose(command)).records
         return pb.AbortTransactionResponse(txn=to_wire(record))
@@ -282,6 +291,7 @@ class StatusService:
                 for step in outcome.steps:
                     self._here.has_applied(step)
         measure(self._environment.measures, commands, outcomes)
+        self._phases.applied(outcomes)
         self._handle(list(map(CommandApplied, commands, outcomes)))
 
     def _own_ended(

@@ -20,6 +20,7 @@ from txnstatus.status.manager import TxnStatusManager
 from txnstatus.status.outcomes import Outcome, Outcomes, Told
 from txnstatus.status.records import TxnRecord, fill
 from txnstatus.status.table import StatusApplied
+from txnstatus.tracing import spans
 from txnstatus.types import DECIDED, TxnId, TxnState
 
 Response = type[pb.CommitTransactionResponse | pb.GetTransactionStateResponse]
@@ -104,6 +105,8 @@ class CommitCalls:
     async def _begin(self, wait: _Wait) -> None:
         """One by itself, which has last writes, or has to be made ready first."""
         request = wait.call.request
+        if wait.call.served is not None:
+            spans.begin_within(wait.call.served.span)
         try:
             writes = await self._take_writes(wait.call)
             record = self._table.get(wait.outcome.txn_id)

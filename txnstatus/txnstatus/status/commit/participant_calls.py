@@ -21,7 +21,8 @@ from txnstatus.proto import participant_pb2 as pb
 from txnstatus.rpc.errors import from_detail, to_detail
 from txnstatus.status.commit.tasks import SendOp
 from txnstatus.status.events import ParticipantAnswered
-from txnstatus.types import HybridClock, Timestamp
+from txnstatus.tracing.spans import Span, below
+from txnstatus.types import HybridClock, ParticipantId, ParticipantOpType, Timestamp, TxnId
 
 CALL_SECONDS = 5.0
 
@@ -35,8 +36,11 @@ class ParticipantCalls:
         clock: HybridClock,
         answered: Callable[[Sequence[ParticipantAnswered]], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        span: Callable[[TxnId, ParticipantId, ParticipantOpType], Span | None] = lambda *_: None,
     ) -> None:
-        """`answered` hears of every SendOp once, also of one that nobody answered; of all in one call at once."""
+        """`answered` hears of every SendOp once, also of one that nobody answered; of all in one call at once. `span`
+        begins one of an operation, where its transaction is traced."""
+        self._span = span
         self._client = client
         self._clock = clock
         self._answered = answered
@@ -57,6 +61,7 @@ class ParticipantCalls:
             self._spawn(self._participate(to, sends[start : start + MAX_OPS_PER_CALL]))
 
     async def _participate(self, to: int | str, sends: list[SendOp]) -> None:
+        traced = [self._span(send.txn_id, send.participant_id, send.op) for send in sends]
         ops = [
             pb.ParticipantOp(
                 txn_id=send.txn_id,
@@ -64,8 +69,9 @@ class ParticipantCalls:
                 type=send.op,  # type: ignore[arg-type]  # its name takes several calls
                 commit_timestamp=send.commit_ts,
                 first_write=send.first_write,
+                trace=below(span),
             )
-            for send in sends
+            for send, span in zip(sends, traced, strict=True)
         ]
         try:
             failpoint("status.before_participate", Unavailable)
@@ -75,6 +81,9 @@ class ParticipantCalls:
             failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything
             results = [pb.ParticipantOpResult(error=to_detail(failure))] * len(sends)
         self._clock.update(Timestamp(max(result.timestamp for result in results)))
+        for span, result in zip(traced, results, strict=True):
+            if span is not None:
+                span.end(result.error.message)
         self._answered([_answer(send, result) for send, result in zip(sends, results, strict=True)])
 
     async def _ask(self, to: int | str, ops: list[pb.ParticipantOp]) -> Results:
