@@ -52,6 +52,8 @@ class Measures:
     """Writes of a journal with their sync."""
     replications: Durations = field(default_factory=Durations)
     """Times from when commands were submitted until they had applied here, on a leader."""
+    lateness: Durations = field(default_factory=Durations)
+    """How late the event loop was for whoever waited a moment; looked at some fifty times a second."""
     begun: int = 0
     """Transactions that began under this leader."""
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)

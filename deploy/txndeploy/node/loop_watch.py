@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from txnstatus.measures import Durations
+
 LOOK_SECONDS = 0.02
 WINDOW_SECONDS = 10.0
 
 
 class LoopWatch:
-    def __init__(self) -> None:
+    def __init__(self, lateness: Durations) -> None:
+        """`lateness` counts each look."""
+        self._lateness = lateness
         self._last_window = 0.0
         self._this_window = 0.0
 
@@ -26,6 +30,7 @@ class LoopWatch:
             due = loop.time() + LOOK_SECONDS
             await asyncio.sleep(LOOK_SECONDS)
             now = loop.time()
+            self._lateness.add(max(0.0, now - due))
             self._this_window = max(self._this_window, now - due)
             if now >= window_ends:
                 self._last_window, self._this_window = self._this_window, 0.0

@@ -37,8 +37,12 @@ def families(roles: Roles, measures: Measures, listener: Listener, chronicler: C
     yield from _transactions(roles, measures)
     yield from _steps(measures)
     yield from _groups(roles)
+    yield from _snapshots(roles)
     yield from _shards(roles)
     yield from _process(roles, listener)
+    late = HistogramMetricFamily(PREFIX + "loop_lateness_seconds", "How late the event loop was", labels=[])
+    late.add_metric([], _buckets(measures.lateness), measures.lateness.seconds)
+    yield late
     yield _gauge(
         "timeline_unwritten", "Transactions that have ended and are not written down yet", chronicler.unwritten
     )
@@ -96,6 +100,21 @@ def _groups(roles: Roles) -> Iterator[Metric]:
         yield family
 
 
+def _snapshots(roles: Roles) -> Iterator[Metric]:
+    """Each replica's own, of its log: what it has written itself, since the process began."""
+    written = CounterMetricFamily(PREFIX + "replica_snapshots", "Snapshots that it has written", labels=["group"])
+    seconds = _gauges("replica_snapshot_seconds", "How long the last of these took", "group")
+    size = _gauges("replica_snapshot_bytes", "Its size", "group")
+    age = _gauges("replica_snapshot_age_seconds", "Time since then; without one, since the replica was opened", "group")
+    for group, replica in roles.replicas.items():
+        found = replica.compaction
+        written.add_metric([group], found.completed)
+        seconds.add_metric([group], found.seconds)
+        size.add_metric([group], found.bytes)
+        age.add_metric([group], found.age)
+    yield from (written, seconds, size, age)
+
+
 def _shards(roles: Roles) -> Iterator[Metric]:
     shards = {part: service.figures() for part, service in roles.led_services() if isinstance(service, ShardService)}
     for name, meaning, field in (
@@ -146,6 +165,9 @@ def _gauges(name: str, meaning: str, label: str) -> GaugeMetricFamily:
 def _histogram(name: str, meaning: str, all_of: Mapping[str, Durations], label: str = "method") -> Metric:
     family = HistogramMetricFamily(PREFIX + name, meaning, labels=[label])
     for key, durations in all_of.items():
-        buckets = [("+Inf" if bound == float("inf") else repr(bound), count) for bound, count in durations.cumulative()]
-        family.add_metric([key], buckets, durations.seconds)
+        family.add_metric([key], _buckets(durations), durations.seconds)
     return family
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    return [("+Inf" if bound == float("inf") else repr(bound), count) for bound, count in durations.cumulative()]

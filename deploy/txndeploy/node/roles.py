@@ -121,7 +121,7 @@ class Roles:
         self._groups: dict[str, _Group] = {}
         self._story = f"the groups of {config.node_id} do not follow the catalog"
         self._tasks = Tasks(self._story)
-        self._watch = LoopWatch()
+        self._watch = LoopWatch(environment.measures.lateness)
         environment.disk.make_directory(config.data_dir / "raft")
         self._first_look = FirstLook(environment.disk, config.data_dir, self._directory(CATALOG) / "journal")
         self._register()

@@ -77,6 +77,18 @@ def _sum(cluster: LocalCluster, metric: str, **labels: str) -> float:
     )
 
 
+def test_lateness_and_snapshots_are_told(cluster: LocalCluster) -> None:
+    """A young cluster has written no snapshots; the loop is looked at all the time."""
+    for node in cluster.configs:
+        samples = _samples(cluster, node)
+        assert samples["txnstatus_loop_lateness_seconds_count", ()] > 10
+        groups = {pairs for name, pairs in samples if name == "txnstatus_replica_term"}
+        assert groups
+        for name in ("replica_snapshots_total", "replica_snapshot_bytes", "replica_snapshot_seconds"):
+            assert {pairs: samples[f"txnstatus_{name}", pairs] for pairs in groups} == dict.fromkeys(groups, 0.0)
+        assert all(samples["txnstatus_replica_snapshot_age_seconds", pairs] > 0 for pairs in groups)
+
+
 def test_what_was_done_is_counted_once(cluster: LocalCluster) -> None:
     assert _sum(cluster, "txnstatus_begun_transactions_total") >= 6
     committed = _sum(cluster, "txnstatus_ended_transactions_total", state="committed")

@@ -29,7 +29,7 @@ class Replica:
         """Index up to which committed entries were looked at."""
         self._judged: tuple[int, Members] = (0, ())
         self._write, journal.write = journal.write, self._written  # type: ignore[method-assign]
-        compaction = group._compaction
+        compaction = group.compaction
         self._serialize, compaction.serialize = compaction.serialize, self._serialized  # type: ignore[method-assign]
 
     # ---- nothing before its sync
@@ -97,8 +97,8 @@ class Replica:
 
     def _serialized(self, data: Any, identifier: object) -> None:
         self._serialize(data, identifier)
-        writer = self._group._compaction._writer
-        if writer is not None and self._group._compaction._id is identifier:
+        writer = self._group.compaction._writer
+        if writer is not None and self._group.compaction._id is identifier:
             self._note_committed()
             header = writer._framing._header
             self._compare(header.last.index, tuple(header.members.node_ids), "writes a snapshot with")

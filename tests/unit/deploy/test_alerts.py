@@ -43,6 +43,23 @@ CASES: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "TxnstatusEndingIsStuck": ({'txnstatus_longest_ending_seconds{range="status-0"}': "0+60x20"}, "1m", "10m"),
     "TxnstatusLoopPauses": ({f"txnstatus_longest_pause_seconds{{{NODE}}}": "0.01x5 0.5x20"}, "8m", "20m"),
+    "TxnstatusLoopIsLate": (
+        {
+            f'txnstatus_loop_lateness_seconds_bucket{{le="0.025",{NODE}}}': "0+3000x40",
+            f'txnstatus_loop_lateness_seconds_bucket{{le="0.05",{NODE}}}': "0+3000x10 30000+6000x30",
+            f'txnstatus_loop_lateness_seconds_bucket{{le="+Inf",{NODE}}}': "0+3000x10 30000+6000x30",
+        },
+        "9m",
+        "30m",
+    ),
+    "TxnstatusNoSnapshot": (
+        {
+            f'txnstatus_replica_log_bytes{{group="group-0",{NODE}}}': "600000000x120",
+            f'txnstatus_replica_snapshot_age_seconds{{group="group-0",{NODE}}}': "0+60x120",
+        },
+        "60m",
+        "80m",
+    ),
     "TxnstatusNoMoreConnections": (
         {
             f'txnstatus_connections{{kind="client",{NODE}}}': "0+10x30",

@@ -302,6 +302,16 @@ def test_r4_a_compaction_keeps_the_state(compacting: Cluster) -> None:
     assert len(compacting.history) == 61
 
 
+def test_a_snapshot_is_told_with_its_size_and_age(compacting: Cluster) -> None:
+    node = compacting[compacting.leader()]
+    written = node.live.compaction
+    opened = written.age
+    compacting.commit(60)
+    compacting.run_until(lambda: written.completed > 0)
+    assert written.age < opened + written.seconds
+    assert written.bytes == node.disk.size(node.directory / "snapshot")
+
+
 def test_r5_an_append_that_comes_late_takes_nothing_back(cluster: Cluster) -> None:
     """Pins: truncation on a real conflict only. pysyncobj cuts at every AppendEntries, matching or not."""
     leader, (follower, _) = cluster.leader(), cluster.followers()

@@ -177,9 +177,9 @@ def test_members_that_are_not_committed_are_not_in_a_snapshot(monkeypatch: pytes
     change = cluster.change(leader, remove=first)
     cluster.step()
     assert group.members == tuple(sorted({leader, second}))
-    completed = group._compaction.completed
+    completed = group.compaction.completed
     group._replica.forceLogCompaction()
-    cluster.run_until(lambda: group._compaction.completed > completed)
+    cluster.run_until(lambda: group.compaction.completed > completed)
     assert not change.acknowledged
     node = cluster[leader]
     meta = snapshot.read_meta(node.disk, node.directory / "snapshot", GROUP)

@@ -62,6 +62,11 @@ class Compaction:
         """The snapshot that the state machine was restored from, for pysyncobj to take note of."""
         self.completed = 0
         """Number of times that the file was replaced by one of our own."""
+        self.bytes = 0
+        """Size of the last one of these."""
+        self.seconds = 0.0
+        """Time from its first slice until it was in its place."""
+        self._began = self._newest_since = monotonic()
         self.allowed = True
         """Whether to write; not while a snapshot of a leader arrives: it will replace what would be written here."""
 
@@ -69,6 +74,11 @@ class Compaction:
     def is_idle(self) -> bool:
         """No snapshot is being written, and none has just been."""
         return bool(self._state == SERIALIZER_STATE.NOT_SERIALIZING)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last one was in its place; before there is one, since the group was opened."""
+        return self._monotonic() - self._newest_since
 
     @property
     def has_work(self) -> bool:
@@ -111,6 +121,8 @@ class Compaction:
             self._not_before = self._monotonic() + FULL_RETRY_SECONDS
             self._end(SERIALIZER_STATE.NOT_SERIALIZING)
         elif self._chunks is None:
+            self._newest_since = self._monotonic()
+            self.seconds, self.bytes = self._newest_since - self._began, writer.bytes
             self.completed += 1
             self._end(SERIALIZER_STATE.SUCCESS)
             failpoint("raft.after_snapshot")
@@ -136,6 +148,7 @@ class Compaction:
         failpoint("raft.before_snapshot")
         self._id = identifier
         self._state = SERIALIZER_STATE.SERIALIZING
+        self._began = self._monotonic()
         self._writer = snapshot.Writer(self._disk, self._path, self._group, meta)
         self._chunks = self._machine.snapshot()
 

@@ -74,14 +74,14 @@ class RaftGroup:
         meta, self.journal = open_files(
             disk, directory, group, settings.segment_bytes, bootstrap, never_here, machine.restoring
         )
-        self._compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
-        self._compaction.loaded = meta
+        self.compaction = Compaction(disk, path, group, machine, self.jobs, monotonic, self.journal.members.at)
+        self.compaction.loaded = meta
         self._replica = Replica(
             group,
             node_id,
             settings,
             self.journal,
-            self._compaction,
+            self.compaction,
             apply=self._apply,
             send=self._queue_message,
             send_snapshot=self._send_snapshot,
@@ -90,7 +90,7 @@ class RaftGroup:
         self.elections = Elections(node_id, settings, self.journal, self._replica, monotonic, self._send_late)
         files = (group, disk, path, self.jobs, self.journal)
         resend = 4 * settings.heartbeat_seconds
-        self._catch_up = CatchUp(*files, self._replica, self._compaction, machine.restoring, monotonic, resend)
+        self._catch_up = CatchUp(*files, self._replica, self.compaction, machine.restoring, monotonic, resend)
         self._known_members = self.members
         try:
             self.journal.sync()
@@ -221,7 +221,7 @@ class RaftGroup:
             self._proposals.refuse(self.not_the_leader())
         if not leading:
             self._catch_up.stop_sending()
-        self._compaction.step()
+        self.compaction.step()
         self._replica.tick(campaign=self.elections.should_campaign())
         self._adopt_members()
         if leading := self.is_leader:
@@ -277,7 +277,7 @@ class RaftGroup:
         if self.no_room:
             return FULL_RETRY_SECONDS
         proposed = self._proposals.queued or (self._proposals.submitted and not self.peers)
-        if proposed or self._compaction.has_work or self._catch_up.has_work or self._replica.has_to_apply:
+        if proposed or self.compaction.has_work or self._catch_up.has_work or self._replica.has_to_apply:
             return 0.0
         if self.elections.handing_over:
             return self.settings.heartbeat_seconds / 4

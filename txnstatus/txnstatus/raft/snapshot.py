@@ -156,6 +156,7 @@ class Writer:
         self._new = path.with_name(path.name + ".new")
         self._framing = Framing(group, meta)
         self._unsynced = 0
+        self.bytes = 0
         self._file: DiskFile | None = None
 
     def write(self, chunks: Iterable[bytes]) -> None:
@@ -173,7 +174,9 @@ class Writer:
         self.write(())
         assert self._file is not None
         try:
-            self._file.write(self._framing.end())
+            end = self._framing.end()
+            self._file.write(end)
+            self.bytes += len(end)
         except OSError as error:
             self._give_up(error)
         self._file.sync()
@@ -194,6 +197,7 @@ class Writer:
     def _put(self, frame: bytes) -> None:
         assert self._file is not None
         self._file.write(frame)
+        self.bytes += len(frame)
         self._unsynced += len(frame)
         if self._unsynced > SYNC_BYTES:
             self._file.sync()
