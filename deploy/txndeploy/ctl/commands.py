@@ -36,6 +36,7 @@ MODULES: Mapping[str, str] = {
     "spark": "ctl.driving",
     "sql": "ctl.speaking",
     "cert": "ctl.certifying",
+    "log-level": "ctl.leveling",
     "top": "ctl.looking",
     "health": "ctl.looking",
     "debug": "ctl.looking",

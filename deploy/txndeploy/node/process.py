@@ -106,7 +106,7 @@ class Node:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(f"data_dir {config.data_dir} cannot be used: {error}") from error
-        self._roles.registry.add(SERVICES["Timeline"], self._chronicler)
+        self.add("Timeline", self._chronicler)
         self._trail = _trail(config, environment) if self._tls is not None else None
         self._roles.registry.recording = Recording(self._trail)
         bearers = _bearers(config, cluster, environment)
@@ -122,6 +122,10 @@ class Node:
 
     def _led_ranges(self) -> Iterable[TxnStatusTable]:
         return self._roles.led_ranges()
+
+    def add(self, service: str, implementation: object) -> None:
+        """What the process answers besides its roles."""
+        self._roles.registry.add(SERVICES[service], implementation)
 
     def _see_level(self, state: CatalogState) -> None:
         """What a cluster of a level that this version does not do has in its logs, it cannot apply."""
@@ -304,8 +308,10 @@ def stop_signals() -> asyncio.Event:
 
 async def _serve(config: NodeConfig, path: Path) -> None:
     stopping = stop_signals()
-    telling.follow_levels(config, path)
+    levels = telling.LogLevels(config, path)
+    levels.follow()
     node = Node(config, stopping.set)
+    node.add("Admin", levels)
     await node.start()
     await stopping.wait()
     try:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from typer.testing import CliRunner
 
 from tests.support import fast_cluster, wait_until
+from txndeploy.ctl import commands
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -54,3 +56,27 @@ def test_a_node_logs_json_and_tells_more_when_it_is_asked(tmp_path: Path) -> Non
         assert refused["level"] == "ERROR"
         assert "log_level" in refused["message"]
         assert cluster.running("n1")
+
+        def said(*arguments: str) -> tuple[int, str]:
+            ran = CliRunner().invoke(commands.app, ["log-level", *arguments, "--cluster", cluster.addresses, "--json"])
+            return ran.exit_code, ran.output
+
+        def levels(*arguments: str) -> dict[str, str]:
+            code, told = said(*arguments)
+            assert code == 0, told
+            found = json.loads(told)["levels"]
+            assert {each["node"] for each in found} == {"n1"}
+            return {each["logger"]: each["level"] for each in found}
+
+        as_read = {"": "INFO", "txnstatus.raft": "DEBUG"}
+        assert levels() == as_read
+        assert levels("warning", "--logger", "txnstatus.raft") == {"": "INFO", "txnstatus.raft": "WARNING"}
+        assert levels("DEBUG") == {"": "DEBUG", "txnstatus.raft": "WARNING"}
+        assert levels("CONFIGURED", "--logger", "txnstatus.raft") == {"": "DEBUG", "txnstatus.raft": "DEBUG"}
+        assert levels("CONFIGURED") == as_read
+        code, told = said("CHATTY")
+        assert code != 0
+        assert "there is no level 'CHATTY'; there are: DEBUG, INFO, WARNING, ERROR, CONFIGURED" in told
+        code, told = said("DEBUG", "--node", "n7")
+        assert code != 0
+        assert "there is no node 'n7'; there are: n1" in told

@@ -20,6 +20,28 @@ class GetClusterResponse(_message.Message):
     ticket_key: int
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ..., ticket_key: _Optional[int] = ...) -> None: ...
 
+class SetLogLevelRequest(_message.Message):
+    __slots__ = ("logger", "level")
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    logger: str
+    level: str
+    def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
+class SetLogLevelResponse(_message.Message):
+    __slots__ = ("levels",)
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ...) -> None: ...
+
+class LogLevel(_message.Message):
+    __slots__ = ("logger", "level")
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    logger: str
+    level: str
+    def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
 class SetOptionRequest(_message.Message):
     __slots__ = ("name", "value")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -131,6 +131,7 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
             Need((_READER, _OPERATOR), "participant", when=_NAMES_TABLE, even_unnamed=False),
         ),
         "SetOption": _OPERATES,
+        "SetLogLevel": _OPERATES,
         "ReplaceNode": _OPERATES,
         "AddGroup": _OPERATES,
         "PlaceDatabase": (_on("database", _OWNER, _OPERATOR),),

@@ -30,8 +30,13 @@ def _adopted(request: Any) -> Mapping[str, str] | None:
     return {"table_id": _text(request.table_id), "names": _text(", ".join(request.names))}
 
 
+def _leveled(request: Any) -> Mapping[str, str] | None:
+    return {"logger": _text(request.logger), "level": _text(request.level)} if request.level else None
+
+
 RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Admin/SetOption": _always("name", "value"),
+    "txnstatus.Admin/SetLogLevel": _leveled,
     "txnstatus.Admin/ReplaceNode": _always("old_node", "new_node", "address"),
     "txnstatus.Admin/AddGroup": _always("name"),
     "txnstatus.Admin/PlaceDatabase": _always("database", "group"),
