@@ -222,7 +222,9 @@ class DuckSession(Staying):
             words.require_end()
             self.database = parts[-1]
             return NOTHING
-        words.restart("SHOW TABLES [IN database] [LIKE 'pattern'] | SHOW DATABASES [LIKE 'pattern']")
+        others = (usage for usage in statements.STATEMENTS if usage.startswith("SHOW"))
+        own = "SHOW TABLES [IN database] [LIKE 'pattern']", "SHOW DATABASES [LIKE 'pattern']"
+        words.restart(" | ".join([*own, *others]))
         words.require("SHOW")
         lists_tables = words.skip("TABLES")
         if not lists_tables and not words.skip_any("DATABASES", "SCHEMAS"):

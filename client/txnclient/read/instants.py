@@ -37,7 +37,9 @@ def resolve(at: int | datetime | None, last_commit: Timestamp) -> Timestamp:
 
 def micros(at: datetime) -> int:
     """Microseconds since 1970. Raises InvalidArgument for a time without a zone, or before that."""
-    if not isinstance(at, datetime) or at.tzinfo is None or at.utcoffset() is None:
+    if not isinstance(at, datetime):
+        raise InvalidArgument(f"{at!r:.100} is no datetime: give one with a time zone, such as datetime.now(UTC)")
+    if at.tzinfo is None or at.utcoffset() is None:
         raise InvalidArgument(f"{at!r} has no time zone: give one that has, such as datetime.now(UTC)")
     if at < EPOCH:
         raise InvalidArgument(f"{at.isoformat()} is before 1970, when timestamps begin")

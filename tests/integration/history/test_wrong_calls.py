@@ -122,6 +122,8 @@ def test_times_of_a_timeline(client: Client) -> None:
             client.timeline(since=wrong)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgument):
             client.timeline(until=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="'2h' is no datetime"):
+        client.timeline(since="2h")  # type: ignore[arg-type]
 
 
 def is_removed(client: Client, table: str, at: int) -> bool:
@@ -168,6 +170,8 @@ def test_the_last_line_of_an_error_says_what_to_do(client: Client, new_table: Ne
     assert "take_over='q@7') goes on" in last_line(lambda: is_next(mark, Batch("another", 0, "r"), None))
     assert "import it with copy=True" in last_line(lambda: client.import_files("in.place", str(tmp_path), create=True))
     assert "import files of each schema" in last_line(lambda: copied("in.copied"))
-    assert visible(client, table, "in.copied") == [[], []]
+    assert visible(client, table) == [[]]
+    with pytest.raises(NotFound):
+        client.table("in.copied")
     client.restore(before, [table])
     client.release_savepoint("taken")

@@ -390,6 +390,7 @@ def test_locks_and_operators_statements(client: Client, flights: str) -> None:
         ("EXPLAIN SELECT 1", "nothing that can be done without Spark"),
         ("MERGE INTO {t} USING {t} ON 1 = 1 WHEN MATCHED THEN DELETE", "has no name of its own"),
         ("SHOW TABLE", "expected SHOW TABLES"),
+        ("SHOW TRANSACTION", "SHOW TRANSACTIONS"),
         ("BEGIN ATOMIC SELECT 1", "expected BEGIN ATOMIC statements END"),
         ("SELECT * FROM {t} VERSION AS OF 'x'", "a version is"),
         ("UPDATE {t} SET minutes = 1, minutes = 2", "set twice"),

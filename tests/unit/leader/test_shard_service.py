@@ -105,6 +105,16 @@ def test_a_table_of_too_many_columns_is_refused_before_any_is_read(monkeypatch: 
         asyncio.run(shard_service().create_table(request))
 
 
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_table_has_the_time_of_its_creation_where_all_nodes_read_it(level: int) -> None:
+    columns = [common.Column(name="id", type="bigint")]
+    request = table_pb.CreateTableRequest(name="air.new", request_id="r", schema=common.TableSchema(columns=columns))
+    made = shard_service(level=level)
+    info = asyncio.run(made.create_table(request)).table
+    assert bool(info.made) == (level > 1)
+    assert made.shard.table("air.new").made == info.made
+
+
 async def test_a_leadership_begins_without_what_an_earlier_one_was_told() -> None:
     """Also of what was registered for this replica when it did not lead."""
     made = shard_service()

@@ -156,6 +156,7 @@ def shard_service(
     warehouse: str = "file:///w",
     disk: ThreadPoolExecutor | None = None,
     zombie_grace_seconds: float = 1.0,
+    level: int = features.OWN.newest,
 ) -> ShardService:
     """One that leads, with one table."""
     log, ticks = log or Log(), itertools.count(1)
@@ -168,7 +169,7 @@ def shard_service(
         disk or ThreadPoolExecutor(1),
         ShardSettings(zombie_grace_seconds, 30.0, IN_DOUBT_SECONDS, row_flush_bytes=4 << 20),
         options=Options,
-        level=lambda: features.OWN.newest,
+        level=lambda: level,
     )
     made.shard.apply(creates)
     return made
