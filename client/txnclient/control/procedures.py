@@ -120,7 +120,7 @@ def _set_transaction(session: SqlSession, given: Arguments) -> Iterable[Row]:
 
 
 def _abort_transactions(session: SqlSession, given: Arguments) -> Iterable[Row]:
-    for txn_id in given["ids"]:
+    for txn_id in _required(given, "ids"):
         try:
             session.client.abort(txn_id, f"ABORT TRANSACTIONS by {session.client.owner}")
         except TxnError as error:  # of several each is told about
@@ -143,7 +143,8 @@ def _lock(session: SqlSession, given: Arguments) -> Iterable[Row]:
 
 def _compact(session: SqlSession, given: Arguments) -> Iterable[Row]:
     table, partition = given["table_name"], given["partition"] or None
-    found = session.client.compact(table, partition, given["kind"].lower(), wait=given["wait"])
+    kind = _required(given, "kind").lower()
+    found = session.client.compact(table, partition, kind, wait=bool(given["wait"]))
     return ((each.compaction_id, each.partition, each.kind, each.state) for each in found)
 
 
@@ -173,6 +174,13 @@ def _restore(session: SqlSession, given: Arguments) -> Iterable[Row]:
     if len(to) != 1:
         raise InvalidArgument("restore: give one of savepoint, version and as_of")
     yield _receipt(session.client.restore(to[0], given["tables"]))
+
+
+def _required(given: Arguments, name: str) -> Any:
+    """Raises InvalidArgument for NULL."""
+    if given[name] is None:
+        raise InvalidArgument(f"{name} is NULL: give it a value")
+    return given[name]
 
 
 def _partition(session: SqlSession, given: Arguments) -> str | None:

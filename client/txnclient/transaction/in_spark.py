@@ -42,5 +42,7 @@ class InSpark(Statements):
             return self.handle.session.engine.within(self, first, second)
         if not isinstance(second, str):
             raise InvalidArgument(f"SQL is text: sql(script) or sql(spark, script), not {type(first).__name__}")
+        if not isinstance(args, Mapping | None):
+            raise InvalidArgument(f"args are values by the names of parameters, not {type(args).__name__}")
         self._require_session(first)
         return blocks.run(self, first, second, args)

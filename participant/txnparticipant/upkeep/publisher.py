@@ -154,6 +154,9 @@ def _write(known: _Published, about: _About, wanted: Sequence[Step], rest: Step 
         _append(known, about, step)
     if known.waits and rest is not None:
         _append(known, about, rest)
+    log = known.log
+    if log.version >= 0 and not known.waits and (news := _heading(log, about, log.commit_ts, has_dead=False)):
+        _entry(log, log.commit_ts, news)  # columns that came while the table was not published, and no commit since
 
 
 def _append(known: _Published, about: _About, step: Step) -> None:
@@ -166,11 +169,14 @@ def _append(known: _Published, about: _About, step: Step) -> None:
     if known.waits:
         return
     actions = _actions(known.log, about, step, came, dead)
-    if not actions:
-        return
-    known.log.append(step.at, actions)
-    if known.log.version % CHECKPOINT_EVERY == 0 and known.log.version:
-        known.log.checkpoint()
+    if actions:
+        _entry(known.log, step.at, actions)
+
+
+def _entry(log: Log, at: Timestamp, actions: Sequence[Action]) -> None:
+    log.append(at, actions)
+    if log.version % CHECKPOINT_EVERY == 0 and log.version:
+        log.checkpoint()
 
 
 def _actions(known: Log, about: _About, step: Step, came: Sequence[DataFile], dead: DeadRows) -> list[Action]:

@@ -156,6 +156,20 @@ def test_a_table_is_published_from_when_it_is_said_on(client: Client, new_table:
     check_versions(client, table)
 
 
+def test_columns_that_came_meanwhile_are_published_with_the_next_pass(client: Client, new_table: NewTable) -> None:
+    table = new_table(properties={"publish": "delta"})
+    client.write(rows(1), table)
+    all_is_published(client, table)
+    client.alter_table(table, properties={"publish": None})
+    client.alter_table(table, add="more int")
+    client.alter_table(table, properties={"publish": "delta"})
+    path = place(client, table)
+    wait_until(lambda: "more" in {each.name for each in DeltaTable(path).schema().fields}, "it is told of")
+    client.write(rows(2), table)
+    all_is_published(client, table)
+    check_versions(client, table)
+
+
 def test_plain_readers_wait_for_a_compaction(client: Client, new_table: NewTable) -> None:
     table = new_table(properties={"publish": "delta-plain"})
     client.write(rows(1, 2, 3), table)
