@@ -1,4 +1,4 @@
-"""Who has which role: grants are in the catalog, and whoever makes a table is its owner."""
+"""Who has which role: grants are in the catalog, whoever makes a table is its owner, and a rename takes them along."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from txnstatus.catalog import commands as catalog
 from txnstatus.catalog import grants
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import InvalidArgument
+from txnstatus.errors import InvalidArgument, NotFound
 from txnstatus.lake import locations
-from txnstatus.names import check_table_name
+from txnstatus.names import check_renamed, check_table_name
 from txnstatus.proto import admin_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.roles import Role, check_identity, check_object, check_role
@@ -18,7 +19,7 @@ from txnstatus.security.access import Access, may_grant
 
 
 class Granting:
-    """Implements what the Admin service has of grants, and the making of tables."""
+    """Implements what the Admin service has of grants, and the making and renaming of tables."""
 
     def __init__(self, client: TxnSystemClient, keepers: Keepers, access: Access) -> None:
         self._client, self._cluster = client, client.cluster
@@ -34,8 +35,7 @@ class Granting:
         name, table_id = check_object(request.object), ""
         role, identity = check_role(request.role), check_identity(request.identity)
         if "." in name:
-            get, response = table_pb.GetTableRequest(name=name), table_pb.GetTableResponse
-            table_id = (await self._keepers.call(name, "txnstatus.Table/GetTable", get, response)).table.table_id
+            table_id = await self._id_of(name)
         await self._catalog.change(catalog.Grant(name, table_id, identity, role))
         return pb.GrantResponse()
 
@@ -73,6 +73,36 @@ class Granting:
         if is_users:
             await self._owned(name, answer.table.table_id, request.owner)
         return answer
+
+    async def rename_table(self, request: table_pb.RenameTableRequest) -> table_pb.RenameTableResponse:
+        """What is granted on the table is granted under its new name when this is answered.
+
+        A request that was answered before finds the table under the new name.
+        """
+        check_renamed(request.table, request.new_name)
+        try:
+            table_id = await self._id_of(request.new_name)
+        except NotFound:
+            table_id = await self._id_of(request.table)
+        asked, shard = table_pb.RenameTableRequest(), shard_of_table_id(table_id)
+        asked.CopyFrom(request)
+        asked.table_id = table_id
+        home = self._cluster.shard_by_hash(request.new_name)
+        answers = [await self._rename(each, asked) for each in dict.fromkeys((home, shard))]
+        granted = self._cluster.state.grants.get(request.table)
+        if not answers[-1].waits_for and granted is not None and granted.table_id == table_id:
+            for change in grants.moved(granted, request.new_name):
+                await self._catalog.change(change)
+        return answers[-1]
+
+    async def _rename(self, shard: int, request: table_pb.RenameTableRequest) -> table_pb.RenameTableResponse:
+        group, method, response = shard_group(shard), "txnstatus.Table/RenameTable", table_pb.RenameTableResponse
+        return await self._client.call_leader(group, method, request, response, CALL_SECONDS)
+
+    async def _id_of(self, table: str) -> str:
+        """Raises NotFound."""
+        request, response = table_pb.GetTableRequest(name=table), table_pb.GetTableResponse
+        return (await self._keepers.call(table, "txnstatus.Table/GetTable", request, response)).table.table_id
 
     async def _check_location(self, name: str, location: str, owner: str) -> None:
         """Raises InvalidArgument where a table that somebody else owns has files there, above it, or below it: who owns

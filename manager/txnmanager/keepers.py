@@ -15,8 +15,10 @@ from google.protobuf.message import Message
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import PlacedElsewhere, TxnError
+from txnstatus.errors import NotAuthorized, PlacedElsewhere, TxnError
 from txnstatus.process.background import Tasks
+from txnstatus.proto import table_pb2 as table_pb
+from txnstatus.roles import Role
 from txnstatus.rpc.calls import Call, PassedOn, asked
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -83,4 +85,14 @@ class _ByName(PassedOn):
         if isinstance(answer, PlacedElsewhere) and not self.origin.is_over:
             self._keepers.placed(self, answer.shard)
         else:
-            super()._hear(answer)
+            super()._hear(self._refused(answer) or answer)
+
+    def _refused(self, answer: Any) -> NotAuthorized | None:
+        """A table is found by a name that it had, too. Who reads it so has to have the role on what it is called now:
+        that name may be another table's by then, or its own again."""
+        view = self.origin.view
+        if view is None or not isinstance(answer, table_pb.ScanResponse) or answer.table.name == self.name:
+            return None
+        if view.has(Role.READER, answer.table.name):
+            return None
+        return NotAuthorized(f"what was called {self.name} then is for {Role.READER} on what it is called now")

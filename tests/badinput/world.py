@@ -245,7 +245,7 @@ class _Values:
     def __init__(self, world: World) -> None:
         self._world = world
         self._txn_id: int | None = None
-        self._directory = self._doomed = self._savepoint = ""
+        self._directory = self._doomed = self._renamed = self._savepoint = ""
         self._makers: dict[str, Callable[[], Any]] = {
             "txn_id": self.txn_id,
             "txn_ids": lambda: [self.txn_id()],
@@ -310,7 +310,7 @@ class _Values:
             "txnstatus.ReleaseSavepointRequest.name": lambda: "a savepoint",
             "txnstatus.LockRequest.mode": lambda: "LOCK_S",
             "txnstatus.LockRequest.partitions": lambda: ["month=1"],
-            **(self.savepoints() | self.cuts() | GRANTS | TICKETS | Compacting(world).makers()),
+            **(self.savepoints() | self.renames() | self.cuts() | GRANTS | TICKETS | Compacting(world).makers()),
         }
 
     def of(self, field: FieldDescriptor) -> Any:
@@ -381,6 +381,18 @@ class _Values:
     def doomed(self) -> str:
         self._doomed = self._doomed or self._world.new_table()
         return self._doomed
+
+    def renames(self) -> dict[str, Callable[[], Any]]:
+        """What makes the fields of a rename."""
+        return {
+            "txnstatus.RenameTableRequest.table": self.renamed,
+            "txnstatus.RenameTableRequest.new_name": self._world.new_name,
+            "txnstatus.RenameTableRequest.table_id": lambda: self._world.client.table(self.renamed()).table_id,
+        }
+
+    def renamed(self) -> str:
+        self._renamed = self._renamed or self._world.new_table()
+        return self._renamed
 
     def dropper(self) -> int:
         """Holds the table's lock, as a drop must."""

@@ -19,6 +19,7 @@ STATUS_COMMANDS = (
 SHARD_COMMANDS = (
     "CreateTable",
     "AlterTable",
+    "RenameTable",
     "OpenWrite",
     "AddFiles",
     "AcquireLocks",

@@ -33,7 +33,7 @@ CANCELLED = 100
 IN_LOOP: Mapping[type, str] = {
     Client: "abort add_group alter_table attempt_seconds begin begin_many call change_columns close compactions "
     "create_table delete drop_table get grant grants insert insert_ignore join last_commit locks "
-    "participants place_database placements release_savepoint revoke savepoint savepoints snapshot "
+    "participants place_database placements release_savepoint rename_table revoke savepoint savepoints snapshot "
     "sql_session table tables transaction transactions update upsert",
     Transaction: "abort add_written change_written commit delete enlist insert insert_ignore is_commit_complete leave "
     "lock lock_for on_lost open_change open_write release require_not_aborted rollback_to savepoint spark start_commit "

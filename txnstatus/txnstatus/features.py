@@ -59,6 +59,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
             *("OpenFlush", "FlushRows", "DropFlush", "HoldSavepoint", "DropSavepoint"),
             *("OpenCompaction", "ClaimCompaction", "CommitCompaction", "DropCompaction"),
         ),
+        REGISTERED: ("RenameTable",),
     },
 }
 """Log → level → the kinds of commands that it brought."""

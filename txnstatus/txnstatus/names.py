@@ -34,6 +34,19 @@ def kind_and_number(part: str) -> tuple[str, int]:
     return kind, int(number)
 
 
+def check_renamed(table: str, new_name: str) -> None:
+    """Whether a table may be called so, as far as names tell. Raises InvalidArgument."""
+    database, _, name = check_table_name(table).partition(".")
+    other, _, new = check_table_name(new_name).partition(".")
+    if other != database:
+        raise InvalidArgument(
+            f"table {table} cannot be called {new_name}: a table stays in its database, {database}",
+            hint="CREATE TABLE the other one AS SELECT * FROM it, and DROP TABLE it: two steps",
+        )
+    if new == name:
+        raise InvalidArgument(f"table {table} is called so already")
+
+
 def check_table_name(name: str) -> str:
     """Raises InvalidArgument."""
     database, dot, table = name[: 2 * MAX_CHARS + 2].partition(".")

@@ -16,6 +16,7 @@ from txnclient.session import Session
 from txnclient.showing import Shown
 from txnclient.transaction.beginning import begin
 from txnclient.write import drop as dropping
+from txnclient.write import renaming
 from txnstatus.errors import AlreadyExists, Forgotten, InvalidArgument, NotFound
 from txnstatus.lake import locations
 from txnstatus.proto import common_pb2 as common
@@ -161,6 +162,22 @@ class Tables:
         )
         answer = self.session.call("txnstatus.Table/AlterTable", request, table_pb.AlterTableResponse)
         return table_info(answer.table, answer.placement)
+
+    def rename_table(self, name: str, new_name: str, *, timeout: float | None = None) -> TableInfo:
+        """Gives a table another name in its database, at one timestamp, in no transaction; returns it as it is then.
+
+        All that the table has stays, and so does its directory. Snapshots of before go on to read it by the name that
+        it had, and by the new one as well, unless another table had that then. The old name is free at once. What was
+        granted on the table holds under the new name.
+
+        It waits for those that are at work on the table, or hold locks there, for `timeout` seconds (by default as for
+        calls). A transaction that began before the rename and comes to the table after it is refused, by either name.
+
+        Raises NotFound; AlreadyExists; InvalidArgument for a name of another database; Locked, naming who is at work on
+        the table, which is called as it was; IllegalState where the new name was another table's, and stays elsewhere.
+        """
+        timeout = self.session.timeout if timeout is None else checked_seconds(timeout)
+        return renaming.rename(self.session, name, new_name, timeout)
 
     def drop_table(self, name: str, *, ignore_missing: bool = False, timeout: float | None = None) -> None:
         """Drops a table, in a transaction of its own: readers at a timestamp below its commit still see the table, as

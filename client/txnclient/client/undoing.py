@@ -75,8 +75,8 @@ class Undoing(Timeline):
         down.
         """
         done = self.past(txn_id)
-        tables = _tables_of(done)
         before, after = Timestamp(done.commit_timestamp - 1), Timestamp(done.commit_timestamp)
+        tables = [self._called_now(each, after) for each in _tables_of(done)]
         with _refused(txn_id), self._transaction(label or f"undo of transaction {txn_id}", tables) as txn:
             txn.handle.read_as_of(after)
             undone = [self._undo(txn, table, before, after) for table in tables]
@@ -107,7 +107,7 @@ class Undoing(Timeline):
         from txnclient.history import reverting
 
         at = instant(self.session, to)
-        wanted = self._there_at(to, at) if chosen is None else chosen
+        wanted = self._there_at(to, at) if chosen is None else [self._meant(each, at) for each in chosen]
         with self._transaction(label or f"restore to {to}"[:100], wanted) as txn:
             now = txn.snapshot.timestamp
             with Snapshot(self.session, at) as old, Snapshot(self.session, now) as new:
@@ -180,6 +180,18 @@ class Undoing(Timeline):
 
     # ---- both
 
+    def _called_now(self, table: str, at: Timestamp) -> str:
+        """What the table is called that had the name at the timestamp. Raises NotFound, SnapshotTooOld."""
+        with Snapshot(self.session, at) as then:
+            return then.scan(table).table.name
+
+    def _meant(self, table: str, at: Timestamp) -> str:
+        """The table that has the name; or else what that one is called which had it at the timestamp."""
+        try:
+            return self.session.table(table).name
+        except NotFound:
+            return self._called_now(table, at)
+
     def _same_table(self, table: str, then: Snapshot) -> Schema:
         """The schema of a table that is still the one that it was then.
 
@@ -188,7 +200,7 @@ class Undoing(Timeline):
         now, was = self.session.table(table), then.scan(table).table
         if was.table_id != now.table_id:
             raise IllegalState(
-                f"table {table} was dropped since, and another one has its name",
+                f"table {table} was dropped or renamed since, and another one has its name",
                 hint=f"client.snapshot({then.timestamp}) reads what it was, as long as that is kept",
             )
         return now.schema
@@ -200,7 +212,7 @@ class Undoing(Timeline):
         """
         saved = named(self.session, to) if isinstance(to, str) else None
         if saved is not None and saved.tables:
-            return list(saved.tables)
+            return [self._called_now(each, at) for each in saved.tables]
         by = saved.created if saved is not None else to if isinstance(to, datetime) else None
         last = END if by is None else micros_at(by)
         found, after = list[str](), ""

@@ -33,15 +33,10 @@ def changes(action: exp.Expression, tree: exp.Expression, fields: Fields) -> Ite
                 yield _added(each, tree, fields)
         case exp.AlterColumn():
             yield _altered(action, tree)
-        case exp.AlterRename():
-            raise InvalidArgument(
-                f"{shown(tree)}: a table keeps its name",
-                hint="CREATE TABLE the other one AS SELECT * FROM it, and DROP TABLE it: two steps",
-            )
         case _:
             raise InvalidArgument(
                 f"{shown(tree)}: that is nothing that becomes of a table without Spark",
-                hint="SET TBLPROPERTIES, and ADD, DROP, RENAME and ALTER COLUMN are possible: see docs/sql.md",
+                hint="SET TBLPROPERTIES, RENAME TO, ADD, DROP, RENAME and ALTER COLUMN are possible: see docs/sql.md",
             )
 
 

@@ -103,6 +103,9 @@ def alter(client: Client, tree: exp.Expression, resolve: Resolve) -> None:
     """ALTER TABLE t SET TBLPROPERTIES, and what becomes of columns."""
     require_only(tree, "ALTER", "this", "kind", "actions")
     name, properties, found = table_name(tree.this, resolve), dict[str, str](), list[ColumnChange]()
+    if len(tree.args["actions"]) == 1 and isinstance(to := tree.args["actions"][0], exp.AlterRename):
+        client.rename_table(name, table_name(to.this, _in_database_of(name, resolve)))
+        return
     fields = Fields(client.table(name).schema, name)
     for action in tree.args["actions"]:
         if isinstance(action, exp.AlterSet) and isinstance(given := action.expressions[0], exp.Properties):
@@ -110,6 +113,11 @@ def alter(client: Client, tree: exp.Expression, resolve: Resolve) -> None:
         else:
             found += columns.changes(action, tree, fields)
     client.change_columns(name, found, properties)
+
+
+def _in_database_of(table: str, resolve: Resolve) -> Resolve:
+    """What a name means after RENAME TO: alone it is of the table's database."""
+    return lambda parts: resolve(parts if len(parts) > 1 else [table.partition(".")[0], *parts])
 
 
 # ---- what there is

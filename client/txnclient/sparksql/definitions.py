@@ -142,6 +142,9 @@ class Definitions:
             return False
         return True
 
+    def rename(self, request: Request) -> None:
+        self._client.rename_table(request["table"], request["to"])
+
     def unmake(self, request: Request) -> None:
         unmake(self._client, request["table"], request["id"])
 
@@ -151,6 +154,7 @@ class Definitions:
             "create": self.create,
             "replace": self.replace,
             "drop": self.drop,
+            "rename": self.rename,
             "unmake": self.unmake,
         }
 

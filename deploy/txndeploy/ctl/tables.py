@@ -15,7 +15,7 @@ from txndeploy.terminal.output import console, plain
 from txnstatus import table_properties
 
 commands = typer.Typer(rich_markup_mode=None)
-app = typer.Typer(help="Look at tables, alter, compact and drop them.", no_args_is_help=True)
+app = typer.Typer(help="Look at tables, alter, rename, compact and drop them.", no_args_is_help=True)
 commands.add_typer(app, name="table")
 app.command("compact")(compacting.compact)
 app.command("optimize")(compacting.optimize)
@@ -134,6 +134,24 @@ def _show(info: TableInfo, *, as_json: bool) -> None:
     console().print(f"{plain(info.name)} is in {plain(info.placement)}.")
     if info.properties:
         show(listings.properties(info), as_json=False)
+
+
+@app.command("rename")
+@tells_errors
+def rename(
+    cluster: ClusterOption,
+    name: str,
+    new_name: Annotated[str, typer.Argument(help="Of the same database: air.flights.")],
+    timeout: TimeoutOption = 30.0,
+) -> None:
+    """Give a table another name in its database. Its files, and all that it has, stay where they are.
+
+    It waits for transactions that are at work on the table. Snapshots of before go on reading it by the old name, which
+    is free at once.
+    """
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        info = client.rename_table(name, new_name)
+    console().print(f"{plain(name)} is called {plain(info.name)}.")
 
 
 @app.command("drop")

@@ -1,10 +1,10 @@
-"""Forgetting: what was granted on a table goes with the table, wherever its drop was interrupted."""
+"""Forgetting: what was granted on a table goes with the table, wherever its drop or its rename was interrupted."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from txndeploy.node.hosting import Service
 from txnparticipant.leader.service import ShardService
@@ -12,6 +12,7 @@ from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import shard_number
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.catalog.grants import moved
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.roles import Granted
@@ -37,14 +38,15 @@ class Forgetting:
             await self.run_once()
 
     async def run_once(self) -> None:
-        for granted in list(self._spent()):
+        for granted, changes in list(self._due()):
             try:
-                await self._catalog.change(cmd.ForgetGrants(granted.object, granted.table_id))
+                for change in changes:
+                    await self._catalog.change(change)
             except TxnError as error:
-                log.info("what was granted on %s, which is dropped, goes later: %s", granted.object, error.message)
+                log.info("what was granted on %s goes later: %s", granted.object, error.message)
 
-    def _spent(self) -> Iterator[Granted]:
-        """What is granted on tables that are not there any more."""
+    def _due(self) -> Iterator[tuple[Granted, Sequence[cmd.Grant | cmd.ForgetGrants]]]:
+        """What is granted on tables that are not there any more, or called otherwise, and what becomes of it."""
         on_tables = [each for each in self._cluster.state.grants.values() if each.table_id]
         if not on_tables:
             return
@@ -54,4 +56,6 @@ class Forgetting:
             if service is not None:
                 table = service.shard.find(granted.table_id)
                 if table is None or table.is_database or table.dropped is not None:
-                    yield granted
+                    yield granted, [cmd.ForgetGrants(granted.object, granted.table_id)]
+                elif table.name != granted.object:
+                    yield granted, moved(granted, table.name)

@@ -21,6 +21,7 @@ from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.leader.readiness import Readiness
 from txnparticipant.leader.reads import Reads
 from txnparticipant.leader.registering import Registering
+from txnparticipant.leader.renaming import Renaming
 from txnparticipant.leader.rows import RowService
 from txnparticipant.leader.savepoints import SavepointService
 from txnparticipant.leader.switching import Switching
@@ -121,6 +122,8 @@ class ShardService:
             *(self.shard, ranges, self._reads, propose, warehouse, table_roots, disk),
             *(self._locks.check_strategy, clock, level),
         )
+        lease = driver.check_lease
+        self._renaming = Renaming(self.shard, self._tables, self._reads, ranges, propose, clock, lease)
         self._get_unsettled = one_by_one("txnstatus.Table/GetTable", self._get_settled)
         self._files = FileService(self.shard, self._tables, self._reads, self._registering, propose)
         self._rows = RowService(self.shard, self._reads, propose, self._registering, self._tables.settled, disk)
@@ -129,23 +132,15 @@ class ShardService:
         )
         self._initiator = Initiator(self.shard, propose, clock, options)
         self.compactions = CompactionService(
-            self.shard,
-            self._tables,
-            self._initiator,
-            self._switching,
-            propose,
-            clock,
-            disk,
-            options,
-            driver.check_lease,
+            self.shard, self._tables, self._initiator, self._switching, propose, clock, disk, options, lease
         )
-        self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, driver.check_lease)
-        self.txn_savepoints = TxnSavepointService(self.shard, self._registering, propose, driver.check_lease)
-        self.keeping = Keeping(leases, driver.check_lease)
-        self.counter = CommitCounter(self.shard, driver.check_lease)
+        self.savepoints = SavepointService(self.shard, self._reads.base, propose, clock, lease)
+        self.txn_savepoints = TxnSavepointService(self.shard, self._registering, propose, lease)
+        self.keeping = Keeping(leases, lease)
+        self.counter = CommitCounter(self.shard, lease)
         self._cleaner = Cleaner(self.shard, self._proposer.propose_all, disk, grace)
         self._publisher = Publisher(self.shard, self._tables.finalised, driver.check_lease, disk)
-        self.audit = ShardAudit(self.shard, propose, driver.check_lease)
+        self.audit = ShardAudit(self.shard, propose, lease)
         self._in_doubt = InDoubt(ranges, self._publish, self._discard, settings.in_doubt_seconds, on_request=True)
         self._next_forgetting = 0.0
         self._tasks = Tasks(f"the cleaner of shard {self.shard.shard} failed")
@@ -212,6 +207,9 @@ class ShardService:
     async def alter_table(self, request: table_pb.AlterTableRequest) -> table_pb.AlterTableResponse:
         self._driver.check_lease()
         return table_pb.AlterTableResponse(table=await self._tables.alter(request), placement=self._tables.placement)
+
+    async def rename_table(self, request: table_pb.RenameTableRequest) -> table_pb.RenameTableResponse:
+        return await self._renaming.rename(request)
 
     async def drop_table(self, request: table_pb.DropTableRequest) -> table_pb.DropTableResponse:
         self._driver.check_lease()

@@ -111,7 +111,7 @@ class TableService:
                 raise IllegalState(f"table {name} is placed in {own}, and stays there; it cannot be in {wanted}")
             return
         shard = await self._ranges.placement(name, here, wanted)
-        if shard == here or (self._shard.dropped(name) and not wanted):
+        if shard == here or (self._shard.names.ended(name) and not wanted):
             return
         await self._propose(cmd.PlaceTable(name, shard))
         self._shard.table(name)
@@ -239,8 +239,12 @@ class TableService:
             await self._propose(cmd.FinalizeCommit(txn_id, table.table_id, commit_ts))
         return at
 
+    async def wait_for_end(self, table_id: str, deadline: float) -> None:
+        """Until a transaction has ended on the table, or to the deadline."""
+        await self._waiters.wait(table_id, deadline)
+
     def ended(self, table_id: str) -> None:
-        """A transaction that was prepared on the table has ended there."""
+        """A transaction has ended on the table."""
         self._waiters.wake(table_id)
 
     @property

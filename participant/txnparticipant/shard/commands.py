@@ -148,6 +148,17 @@ class AlterTable(Stored, tag=24):
     """None: they stay."""
 
 
+class RenameTable(Stored, tag=30):
+    """The table has another name for readers from a timestamp on, and for whoever writes."""
+
+    table_id: str
+    name: str
+    at: Timestamp
+    request_id: str
+    older: IdSet
+    """Transactions that have begun by now."""
+
+
 class DropTable(Stored, tag=16):
     """The transaction drops the table when it commits. Until it ends, nobody else prepares there."""
 
@@ -364,6 +375,7 @@ TableCommand = (
     | Retire
     | Adopt
     | AlterTable
+    | RenameTable
     | ForgetTable
     | TranslateWrites
     | FlushCommand
@@ -377,14 +389,12 @@ decode: Callable[[bytes], Command] = decoder(Command)
 """What reads a command. Raises ValueError on bytes that are none of this version."""
 
 _MANIFEST = Codec(Manifest, table_pb.ManifestRef)
-_CLAIM = Codec(KeyClaim, table_pb.KeyClaim)
-_DELETES = Codec(Deletes, table_pb.Deletes)
 _DEAD_ROWS = Codec(DeadRowsRef, table_pb.DeadRowsRef)
 dead_rows_to_wire, dead_rows_from_wire = _DEAD_ROWS.to_wire, _DEAD_ROWS.from_wire
-deletes_from_wire = _DELETES.from_wire
+deletes_from_wire = Codec(Deletes, table_pb.Deletes).from_wire
 looked_from_wire = Codec(Looked, table_pb.Looked).from_wire
 column_range_from_wire = Codec(ColumnRange, table_pb.ColumnRange).from_wire
-claim_from_wire = _CLAIM.from_wire
+claim_from_wire = Codec(KeyClaim, table_pb.KeyClaim).from_wire
 _LINEAGE = Codec(LineageRef, table_pb.LineageRef)
 lineage_to_wire, lineage_from_wire = _LINEAGE.to_wire, _LINEAGE.from_wire
 manifest_to_wire, manifest_from_wire = _MANIFEST.to_wire, _MANIFEST.from_wire

@@ -31,13 +31,17 @@ def no_table(table_id: str, shard: int) -> NotFound:
 
 
 def too_old(table: TableState, txn_id: TxnId) -> IllegalState | None:
-    """Why the transaction must stay out of a table whose name another one had: it may mean that one."""
-    before = table.before
-    if before is None or txn_id not in before.older:
+    """Why the transaction must stay out of a table whose name is not what it was: it may mean another one."""
+    before, why = table.before, ""
+    if before is not None and txn_id in before.older:
+        why = f"the table {table.name} that was there then was dropped by transaction {before.txn_id}"
+    for renamed in (table.former.freed, *table.former.renames[-1:]):
+        if renamed is not None and txn_id in renamed.older:
+            why = f"table {renamed.was} was renamed to {renamed.now}"
+    if not why:
         return None
     return IllegalState(
-        f"transaction {txn_id} began before the table {table.name} that was there then was dropped by transaction "
-        f"{before.txn_id}: it cannot take part in the new one",
+        f"transaction {txn_id} began before {why}: it cannot take part in {table.name}, which may not be what it means",
         txn_id=txn_id,
         hint="begin another transaction",
     )

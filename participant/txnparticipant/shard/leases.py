@@ -7,7 +7,7 @@ every holder of one has had the time to renew it.
 from __future__ import annotations
 
 from txnparticipant.shard.table import TableState
-from txnparticipant.shard.translation import retirable_until
+from txnparticipant.shard.translation import removed_until, retirable_until
 from txnstatus.errors import Overloaded, SnapshotTooOld
 from txnstatus.types import NO_TIMESTAMP, Timestamp
 
@@ -68,7 +68,7 @@ class Leases:
         Else one reader after the other could keep it for ever. From a savepoint on all is kept, and anybody may read.
         """
         is_held = bool(table.held_at) and at >= min(table.held_at)
-        self._check(table, at, NO_TIMESTAMP if is_held else table.removed_until(self.horizon))
+        self._check(table, at, NO_TIMESTAMP if is_held else removed_until(table, self.horizon))
 
     def check_readable(self, table: TableState, at: Timestamp) -> None:
         """Raises SnapshotTooOld where what a reader needs is gone, or about to go."""
@@ -99,13 +99,13 @@ class Leases:
 
     def retirable(self, table: TableState) -> Timestamp:
         """The timestamp up to which to retire now: not above the horizon, nor what a lease needs. 0 = nothing."""
-        if self._healthy < self._all_until or not table.removed_until(self.horizon):
+        if self._healthy < self._all_until or not removed_until(table, self.horizon):
             return NO_TIMESTAMP
         held = self._held.get(table.table_id, {})
         for lease_id in [lease_id for lease_id, (_, end) in held.items() if end <= self._healthy]:
             del held[lease_id]
         oldest = min((at for at, _ in held.values()), default=self.horizon)
-        return table.removed_until(retirable_until(table, min(self.horizon, oldest)), MAX_RETIRED)
+        return removed_until(table, retirable_until(table, min(self.horizon, oldest)), MAX_RETIRED)
 
     def retires(self, table: TableState, up_to: Timestamp) -> None:
         """The command is about to be proposed. Whatever becomes of it, nobody begins to read below it any more."""

@@ -20,6 +20,8 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 MAX_LOOKS = 64
 """Writes of one transaction whose keys are compared with those of others one by one: each takes a look at them all."""
+MAX_RENAMES = 100
+"""Former names that a table keeps."""
 NOTHING = Changed()
 LIVE = (ParticipantState.OPEN, ParticipantState.COMMIT_IN_PROGRESS)
 
@@ -34,6 +36,41 @@ class Dropped:
     """A reader below it still sees the table, as long as what it needs is kept."""
     older: IdSet = NO_IDS
     """Transactions that began before the one that dropped it: they may mean this table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """How a table came to another name."""
+
+    was: str
+    now: str
+    at: Timestamp
+    """A reader below it finds the table by the name that it had."""
+    request_id: str
+    """The request, sent again, changes nothing."""
+    older: IdSet = NO_IDS
+    """Transactions that began before it: by either name they may mean another table."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerNames:
+    """What a table was called before."""
+
+    renames: tuple[Renamed, ...] = ()
+    """The last ones, by their timestamps."""
+    freed: Renamed | None = None
+    """How another table, which had this one's name before it was made, came to another one."""
+
+    def at(self, at: Timestamp, now: str) -> str:
+        """What it was called at the timestamp. `now`: what it is called."""
+        return next((each.was for each in self.renames if at < each.at), now)
+
+    def after(self, renamed: Renamed) -> FormerNames:
+        return FormerNames((*self.renames, renamed)[-MAX_RENAMES:], self.freed)
+
+    def has_made(self, request_id: str) -> bool:
+        """Whether the rename that was asked for by this request is among them."""
+        return any(each.request_id == request_id for each in self.renames)
 
 
 class TableTxn(msgspec.Struct, gc=False):

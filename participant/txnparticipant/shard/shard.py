@@ -22,12 +22,12 @@ from txnparticipant.shard.changes import (
 )
 from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_held, check_table
-from txnparticipant.shard.placing import Placed, stays
-from txnparticipant.shard.records import Dropped, TableTxn
+from txnparticipant.shard.naming import Names
+from txnparticipant.shard.records import Dropped, FormerNames, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.shard.translation import retirable_until
-from txnstatus.errors import AlreadyExists, IllegalState, NotFound, TxnError, forgotten
+from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
 from txnstatus.id_sets import NOBODYS, IdSet
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.replicated import Rejected, Story
@@ -40,12 +40,7 @@ class ParticipantShard:
     def __init__(self, shard: int) -> None:
         self.shard = shard
         self._tables: dict[str, TableState] = {}
-        self._ids_by_name: dict[str, str] = {}
-        """Name → id of the tables that are not dropped."""
-        self._dropped: dict[str, list[str]] = {}
-        """Name → ids of the tables that are dropped and not forgotten yet; the last one dropped is the last."""
-        self._placed: dict[str, Placed] = {}
-        """Name → which shard keeps the table that this one would by its name's hash."""
+        self.names = Names(shard, self._tables, {})
         self._next_table_number = 0
         self.forgotten = NOBODYS
         """Transactions that are over for good; what still comes for one is late, and refused."""
@@ -96,6 +91,8 @@ class ParticipantShard:
                 return self._forget_table(table)
             case cmd.AlterTable():
                 return alter(table, command)
+            case cmd.RenameTable():
+                return self._rename(table, command)
             case cmd.Withdraw():
                 return withdraw(table, command)
             case cmd.MarkCleaned():
@@ -132,7 +129,7 @@ class ParticipantShard:
             assert outcome is _OK or outcome is record.state, f"{op} led to {record.state.name}, and not to {outcome}"
             self._tables[table.table_id] = table
             if record.drops and table.dropped is not None:
-                self._index_dropped(table)
+                self.names.drop(table)
         return result
 
     def _of_nothing(self, command: cmd.TxnCommand | cmd.TableCommand) -> ShardApplied | Rejected:
@@ -148,23 +145,21 @@ class ParticipantShard:
         return TableState.database(table_id) if found is None and table_id.startswith(f"{self.shard}.") else found
 
     def _place(self, command: cmd.PlaceTable) -> ShardApplied | Rejected:
-        """The first word holds, and a name that a table here has, or had and has left something, stays here."""
-        if command.name in self._ids_by_name or command.name in self._dropped:
-            return Rejected(stays(command.name, self.shard))
-        self._placed.setdefault(command.name, Placed(command.name, command.shard))
-        return ShardApplied()
+        refused = self.names.place(command)
+        return Rejected(refused) if refused else ShardApplied()
+
+    def _rename(self, table: TableState, command: cmd.RenameTable) -> ShardApplied | Rejected:
+        refused = self.names.rename(table, command, self.forgotten)
+        return Rejected(refused) if refused else ShardApplied()
 
     def _create(self, command: cmd.CreateTable) -> ShardApplied | Rejected:
-        if placed := self._placed.get(command.name):
+        if placed := self.names.placed.get(command.name):
             return Rejected(placed.elsewhere())
-        existing = self._tables.get(self._ids_by_name.get(command.name, ""))
-        before = self.dropped(command.name)
-        for known in (existing, *(gone for gone, _ in before)):
-            if known is not None and known.request_id == command.request_id:
-                return ShardApplied(table_id=known.table_id)
-        if existing is not None:
+        if known := self.names.made_by(command.name, command.request_id):
+            return ShardApplied(table_id=known.table_id)
+        if self.names.has(command.name):
             return Rejected(AlreadyExists(f"table {command.name} exists already"))
-        drop = before[-1][1] if before else None
+        before = self.dropped(command.name)
         table_id = f"{self.shard}.{self._next_table_number}"
         self._next_table_number += 1
         self._tables[table_id] = TableState(
@@ -175,11 +170,12 @@ class ParticipantShard:
             command.request_id,
             command.conflicts,
             command.properties,
-            created=max(command.created, drop.commit_ts) if drop else command.created,
+            created=max(command.created, self.names.ended(command.name)),
             made=command.made,
-            before=drop,
+            before=before[-1][1] if before else None,
+            former=FormerNames(freed=self.names.freed(command.name)),
         )
-        self._ids_by_name[command.name] = table_id
+        self.names.add(self._tables[table_id])
         self._tables[table_id].held_at = savepoints.held_at(self.savepoints(), self._tables[table_id])
         return ShardApplied(table_id=table_id)
 
@@ -201,17 +197,10 @@ class ParticipantShard:
                 table.held_at = +table.held_at
         return ShardApplied()
 
-    def _index_dropped(self, table: TableState) -> None:
-        self._ids_by_name.pop(table.name)
-        self._dropped.setdefault(table.name, []).append(table.table_id)
-
     def _forget_table(self, table: TableState) -> ShardApplied | Rejected:
         if not dropping.is_spent(table):
             return Rejected(IllegalState(f"table {table.name} ({table.table_id}) is not dropped, or not gone yet"))
-        ids = self._dropped[table.name]
-        ids.remove(table.table_id)
-        if not ids:
-            del self._dropped[table.name]
+        self.names.forget(table)
         del self._tables[table.table_id]
         return ShardApplied()
 
@@ -233,43 +222,19 @@ class ParticipantShard:
 
     def table(self, name: str) -> TableState:
         """Raises NotFound, PlacedElsewhere."""
-        if table_id := self._ids_by_name.get(name):
-            return self._tables[table_id]
-        for gone, drop in reversed(self.dropped(name)):
-            raise dropping.not_found(gone.name, drop)
-        raise self._not_here(name)
-
-    def _not_here(self, name: str) -> TxnError:
-        placed = self._placed.get(name)
-        return placed.elsewhere() if placed else NotFound(f"table {name} does not exist")
+        return self.names.now(name)
 
     def table_at(self, name: str, at: Timestamp) -> TableState:
-        """The one that had the name at the timestamp. Raises NotFound, PlacedElsewhere."""
-        before = self.dropped(name)
-        current = self._tables.get(self._ids_by_name.get(name, ""))
-        if current is not None and current.created <= at:
-            return current
-        for gone, drop in reversed(before):
-            if drop.commit_ts <= at:
-                raise dropping.not_found(name, drop)
-            if gone.created <= at:
-                return gone
-        if current is None and not before:
-            raise self._not_here(name)
-        first = before[0][0] if before else current
-        assert first is not None
-        raise NotFound(f"table {name} did not exist at {at}: it was created after {first.created}")
+        """The one that had the name at the timestamp; or else the one that has it now, if it was there then.
+
+        Raises NotFound, PlacedElsewhere.
+        """
+        return self.names.at(name, at)
 
     def table_for(self, name: str, txn_id: TxnId) -> TableState:
         """The table for a write of the transaction. Raises NotFound also where it wrote to one that is dropped since,
-        and IllegalState where it may mean that one."""
-        table = self.table(name)
-        for gone, drop in self.dropped(name):
-            if txn_id in gone.unfinished:
-                raise dropping.not_found(name, drop)
-        if refusal := dropping.too_old(table, txn_id):
-            raise refusal
-        return table
+        and IllegalState where it may mean another one."""
+        return self.names.for_write(name, txn_id)
 
     def name_of(self, table_id: str) -> str:
         """What the participant is called; of a table that there is not, its id."""
@@ -295,8 +260,7 @@ class ParticipantShard:
 
     def dropped(self, name: str) -> list[tuple[TableState, Dropped]]:
         """The tables of this name that are dropped and not forgotten, in that order, and how each came to its end."""
-        tables = [self._tables[table_id] for table_id in self._dropped.get(name, ())]
-        return [(table, table.dropped) for table in tables if table.dropped is not None]
+        return self.names.dropped(name)
 
     def participant(self, name: str) -> TableState:
         """A table, or a database, by its name. Raises NotFound."""
@@ -348,7 +312,7 @@ class ParticipantShard:
 
     def spent(self) -> list[TableState]:
         """Dropped tables of which nothing is left."""
-        return [table for ids in self._dropped.values() for id_ in ids if dropping.is_spent(table := self._tables[id_])]
+        return self.names.spent()
 
     # ---- snapshots
 
@@ -361,7 +325,7 @@ class ParticipantShard:
             version=snapshot.VERSION,
             next_table_number=self._next_table_number,
             forgotten=self.forgotten.to_wire(),
-            placed=[snapshot.placed_to_wire(self._placed[name]) for name in sorted(self._placed)],
+            placed=[snapshot.placed_to_wire(self.names.placed[name]) for name in sorted(self.names.placed)],
             savepoints=[snapshot.savepoint_to_wire(self._savepoints[each]) for each in sorted(self._savepoints)],
         )
         return snapshot.chunks(wire, [self._tables[table_id] for table_id in sorted(self._tables)])
@@ -376,12 +340,8 @@ class ParticipantShard:
         """Takes over what a snapshot has brought back."""
         self._next_table_number = wire.next_table_number
         self.forgotten = IdSet.from_wire(wire.forgotten)
-        self._placed = {each.name: snapshot.placed_from_wire(each) for each in wire.placed}
         self._tables = tables
-        self._ids_by_name = {t.name: t.table_id for t in tables.values() if t.dropped is None and not t.is_database}
-        self._dropped = {}
-        for _, table_id in sorted((t.dropped.commit_ts, t.table_id) for t in tables.values() if t.dropped):
-            self._dropped.setdefault(self._tables[table_id].name, []).append(table_id)
+        self.names = Names(self.shard, tables, {each.name: snapshot.placed_from_wire(each) for each in wire.placed})
         self._savepoints = {each.savepoint_id: snapshot.savepoint_from_wire(each) for each in wire.savepoints}
         for savepoint in self._savepoints.values():
             for table in savepoints.covered(savepoint, self._tables):
@@ -390,6 +350,7 @@ class ParticipantShard:
     def check_invariants(self) -> None:
         """Raises AssertionError."""
         with self._story.told_if_broken():
+            self.names.check_invariants()
             for table in self._tables.values():
                 check_table(table, self.forgotten)
                 check_held(table, savepoints.held_at(self.savepoints(), table))

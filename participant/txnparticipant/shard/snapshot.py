@@ -16,7 +16,7 @@ from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, Fold, RowSet, TableRows, changed_keys
 from txnparticipant.shard.commands import Savepoint, dead_rows_from_wire, dead_rows_to_wire
 from txnparticipant.shard.placing import Placed
-from txnparticipant.shard.records import Dropped, TableTxn
+from txnparticipant.shard.records import Dropped, FormerNames, TableTxn
 from txnparticipant.shard.schemas import Schemas
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.additions import Addition
@@ -38,6 +38,7 @@ _TXN = Codec(TableTxn, pb.ShardSnapshot.TableTxn)
 _OVERWRITE = Codec(Overwrite, pb.ShardSnapshot.Overwrite)
 _SCHEMAS = Codec(Schemas, pb.ShardSnapshot.Schemas)
 _DROPPED = Codec(Dropped, pb.ShardSnapshot.Dropped)
+_FORMER_NAMES = Codec(FormerNames, pb.ShardSnapshot.FormerNames)
 _ROW_SET = Codec(RowSet, pb.ShardSnapshot.RowSet)
 _FLUSH = Codec(Flush, pb.ShardSnapshot.Flush)
 _FOLD = Codec(Fold, pb.ShardSnapshot.Fold)
@@ -87,6 +88,7 @@ def _to_wire(table: TableState) -> pb.ShardSnapshot.TableState:
         ended=map(_ENDED.to_wire, table.compactions.ended),
         failures=map(_FAILURES.to_wire, table.compactions.failures.values()),
         schemas=_SCHEMAS.to_wire(table.schemas),
+        former=_FORMER_NAMES.to_wire(table.former) if table.former != FormerNames() else None,
     )
 
 
@@ -183,6 +185,7 @@ def _from_wire(wire: pb.ShardSnapshot.TableState) -> TableState:
         Timestamp(info.made),
         _DROPPED.from_wire(wire.before) if wire.HasField("before") else None,
         Timestamp(wire.readable_from),
+        former=_FORMER_NAMES.from_wire(wire.former),
         dropped=_DROPPED.from_wire(wire.dropped) if wire.HasField("dropped") else None,
         rows=_rows_from_wire(wire.rows, schema),
     )

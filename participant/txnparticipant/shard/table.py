@@ -13,7 +13,7 @@ from txnparticipant.rows.changed_keys import Commit
 from txnparticipant.rows.key_places import Changed
 from txnparticipant.rows.memrowset import RowBatch, RowSet, TableRows
 from txnparticipant.shard import txn_savepoints
-from txnparticipant.shard.records import LIVE, Dropped, TableTxn
+from txnparticipant.shard.records import LIVE, Dropped, FormerNames, Renamed, TableTxn
 from txnparticipant.shard.schemas import NewSchema, Schemas, described
 from txnparticipant.versions.additions import Addition, Additions
 from txnparticipant.versions.compactions import Compactions
@@ -58,6 +58,7 @@ class TableState:
     """What a reader below it would need may be gone. It rises only as far as what is removed makes it."""
     held_at: Counter[Timestamp] = field(default_factory=Counter, compare=False)
     """Timestamps of the shard's savepoints at which it stays readable, each with how many these are."""
+    former: FormerNames = field(default_factory=FormerNames)
     dropped: Dropped | None = None
     txns: dict[TxnId, TableTxn] = field(default_factory=dict)
     unfinished: dict[TxnId, TableTxn] = field(default_factory=dict)
@@ -99,6 +100,9 @@ class TableState:
         if columns is not None:
             self.schemas, self.schema = self.schemas.after(self.schema, columns), columns.schema
         self.properties, self._info = properties, None
+
+    def rename(self, renamed: Renamed) -> None:
+        self.name, self.former, self._info = renamed.now, self.former.after(renamed), None
 
     # ---- a transaction's work; each keeps its record from here on
 
@@ -294,14 +298,6 @@ class TableState:
     def replaced_until(self, horizon: Timestamp) -> int:
         """How many file sets were removed at or below the timestamp."""
         return bisect_right(self.replaced, horizon, key=lambda entry: entry[0])
-
-    def removed_until(self, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
-        """The last time by then that something of so many file sets was removed, or dropped, and not retired; or 0."""
-        if count := min(self.replaced_until(horizon), len(self.replaced) if at_most is None else at_most):
-            return self.replaced[count - 1][0]
-        drop = self.dropped
-        dropped = drop.commit_ts if drop and self.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP
-        return max(self.compactions.folds(NO_TIMESTAMP, horizon), default=dropped)
 
     def info(self) -> common.TableInfo:
         """Not to be changed: every first write is answered with it, so it is made once."""

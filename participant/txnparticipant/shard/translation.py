@@ -8,7 +8,7 @@ from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.compactions import Switched
 from txnparticipant.versions.mvcc import PendingWrite
-from txnstatus.types import ParticipantState, Timestamp, TxnId
+from txnstatus.types import NO_TIMESTAMP, ParticipantState, Timestamp, TxnId
 
 
 def untranslated(table: TableState, txn: TableTxn) -> Iterator[tuple[PendingWrite, Switched]]:
@@ -41,3 +41,13 @@ def retirable_until(table: TableState, horizon: Timestamp) -> Timestamp:
     cleared = min((at for write in writes if (at := write.clears_as_of) is not None), default=None)
     first = next(table.compactions.replacing((id_ for write in writes for id_ in write.touched), cleared), None)
     return horizon if first is None else min(horizon, Timestamp(first.switch_ts - 1))
+
+
+def removed_until(table: TableState, horizon: Timestamp, at_most: int | None = None) -> Timestamp:
+    """The last time at or below the timestamp that something of the table was removed, of so many file sets, which is
+    not retired: 0 = never. A drop removes the table, with whatever is in it."""
+    gone, drop = table.replaced, table.dropped
+    if count := min(table.replaced_until(horizon), len(gone) if at_most is None else at_most):
+        return gone[count - 1][0]
+    dropped = drop.commit_ts if drop and table.readable_from < drop.commit_ts <= horizon else NO_TIMESTAMP
+    return max(table.compactions.folds(NO_TIMESTAMP, horizon), default=dropped)

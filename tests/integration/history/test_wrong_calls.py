@@ -111,7 +111,7 @@ def test_restore_of_another_table_of_that_name(client: Client, new_table: NewTab
     with pytest.raises(NotFound, match=table):
         client.restore("of the first")
     client.create_table(table, pa.schema([("id", pa.int64()), ("note", pa.string())]))
-    with pytest.raises(IllegalState, match="was dropped since, and another one has its name"):
+    with pytest.raises(IllegalState, match="was dropped or renamed since, and another one has its name"):
         client.restore(at, [table])
     client.release_savepoint("of the first")
 

@@ -283,3 +283,28 @@ def test_roles_are_granted_by_txnctl_and_by_sql(cluster: LocalCluster, user: Use
     assert {"object": None, "identity": "carl@example.org", "role": "admin"} in told
     assert admin.grants("carl") == [Grant("shop", "carl", "writer")]
     admin.revoke("admin", "carl@example.org", on=None)
+
+
+def test_what_is_granted_on_a_table_goes_with_its_name(user: User) -> None:
+    admin, table, other = user("admin"), "moved.before", "moved.after"
+    admin.create_table(table, SCHEMA)
+    admin.write(rows(1), table)
+    for role, name in (("reader", "rick"), ("owner", "olive")):
+        granted(user, role, name, table)
+    rick, olive, mallory = map(user, ("rick", "olive", "mallory"))
+    with pytest.raises(NotAuthorized, match="for owner on table"):
+        rick.rename_table(table, other)
+    with pytest.raises(NotAuthorized, match="for writer on database moved"):
+        olive.rename_table(table, other)
+    with rick.snapshot() as before:
+        admin.rename_table(table, other)
+        wait_until(lambda: sees(rick, "reader", other) and sees(olive, "owner", other), "the grants have moved")
+        assert before.to_arrow(other).num_rows == 1
+    with pytest.raises(NotAuthorized, match=f"for reader on table {table}"):
+        visible(rick, table)
+    assert not [each for each in admin.grants() if each.on == table]
+    admin.create_table(table, SCHEMA)
+    granted(user, "owner", "mallory", table)
+    assert visible(mallory, table) == [[]]
+    with mallory.snapshot(at=before.timestamp) as then, pytest.raises(NotAuthorized, match="what it is called now"):
+        then.to_arrow(table)

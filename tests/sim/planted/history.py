@@ -15,6 +15,7 @@ from txnparticipant.shard import savepoints
 from txnparticipant.shard.commands import Savepoint
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.translation import removed_until
 from txnstatus.types import NO_TIMESTAMP, Timestamp
 
 INVERSE = "tests.sim.actors.historian:inverse"
@@ -134,7 +135,7 @@ def those_for_ever_expire() -> Seams:
 
 def new_readers_are_refused_at_savepoints() -> Seams:
     def refuse(self: Leases, table: Any, at: Timestamp) -> None:
-        self._check(table, at, table.removed_until(self.horizon))
+        self._check(table, at, removed_until(table, self.horizon))
 
     return [("txnparticipant.shard.leases:Leases.check_new_reader", refuse)]
 

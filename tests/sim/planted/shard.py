@@ -18,6 +18,7 @@ from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
+from txnparticipant.shard.translation import removed_until
 from txnparticipant.upkeep.cleaner import Cleaner
 from txnparticipant.upkeep.retirement import Retirement
 from txnparticipant.versions.conflicts import Overwrite, Overwrites
@@ -312,7 +313,7 @@ def the_newest_lease_counts() -> Seams:
     def retirable(self: Leases, table: TableState) -> Timestamp:
         held = self._held.get(table.table_id, {})
         newest = max((at for at, end in held.values() if end > self._healthy), default=self.horizon)
-        return table.removed_until(min(self.horizon, newest))
+        return removed_until(table, min(self.horizon, newest))
 
     return [("txnparticipant.shard.leases:Leases.retirable", retirable)]
 

@@ -154,11 +154,41 @@ def test_properties_are_changed_and_told(sql: Sql, client: Client, new_table: Ne
         ("DROP COLUMN id", "'id' of table .* is part of the primary key: it cannot be dropped"),
         ("RENAME COLUMN id TO it", "'id' of table .* is part of the primary key: it keeps its name"),
         ("ALTER COLUMN id TYPE string", "part of the primary key: it keeps its type|NOT_SUPPORTED_CHANGE_COLUMN"),
-        ("RENAME TO txn.s.other", "RENAME is not possible"),
+        ("RENAME TO txn.elsewhere.other", "stays in its database"),
     ):
         with pytest.raises(Exception, match=why):
             sql(f"ALTER TABLE txn.{table} {change}")
     assert client.table(table).properties == {"compact_delta_num": "7"}
+
+
+def test_a_table_gets_another_name(spark: SparkSession, sql: Sql, client: Client, new_table: NewTable) -> None:
+    table = new_table("id bigint")
+    client.write(pa.table({"id": [1]}), table)
+    frame, at = spark.table(f"txn.{table}"), client.last_commit()
+    assert frame.count() == 1
+    for to in (f"txn.{table}_a", f"{table}_b", f"{table.partition('.')[2]}_c"):
+        sql(f"ALTER TABLE txn.{client.table(renamed(client, table)).name} RENAME TO {to}")
+        assert sql(f"SELECT * FROM txn.{table}_{to[-1]}").count() == 1
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            sql(f"SELECT * FROM txn.{table}")
+    assert sql(f"SELECT * FROM txn.{table}_c VERSION AS OF {at}").count() == 1
+    sql(f"INSERT INTO txn.{table}_c VALUES (2)")
+    assert there(client, f"{table}_c") == [1, 2]
+    sql(f"CREATE TABLE txn.{table} (id bigint)")
+    for wrong, why in (
+        (table, "TABLE_OR_VIEW_ALREADY_EXISTS|already exists"),
+        (f"{table}_c", "called so already|exist"),
+    ):
+        with pytest.raises(Exception, match=why):
+            sql(f"ALTER TABLE txn.{table}_c RENAME TO {wrong}")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql(f"ALTER TABLE txn.{table}_a RENAME TO {table}_d")
+    assert there(client, f"{table}_c") == [1, 2]
+
+
+def renamed(client: Client, table: str) -> str:
+    """What a table is called by now."""
+    return next(each.name for each in client.tables() if each.name.startswith(table))
 
 
 def test_what_show_create_table_says_makes_the_table_again(sql: Sql, client: Client, new_table: NewTable) -> None:

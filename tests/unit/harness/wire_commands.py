@@ -181,6 +181,10 @@ SHARD_GOLDEN: list[tuple[shard_cmd.Command, str]] = [
     ),
     (shard_cmd.DropFlush("3.0", "rows0001", gone=True), "940fa3332e30a8726f777330303031c3"),
     (shard_cmd.DropTable(TxnId(7), "3.0", "ada", below(7)), "951007a3332e30a361646181a6626f756e6473920007"),
+    (
+        shard_cmd.RenameTable("3.0", "air.u", TS, "req-3", below(7)),
+        "961ea3332e30a56169722e75cf6124fee993bc0000a57265712d3381a6626f756e6473920007",
+    ),
     (shard_cmd.ForgetTable("3.0"), "9211a3332e30"),
     (
         shard_cmd.AlterTable("3.0", (Property("compact_delta_num", "5"), Property("NO_AUTO_COMPACTION", ""))),
@@ -341,6 +345,7 @@ shard_commands = st.one_of(
     st.builds(shard_cmd.PlaceTable, text, st.integers(0, 2**32 - 1)),
     st.builds(shard_cmd.DropTable, txn_ids, text, text, id_sets),
     st.builds(shard_cmd.ForgetTable, text),
+    st.builds(shard_cmd.RenameTable, text, text, timestamps, text, id_sets),
     st.builds(
         shard_cmd.HoldSavepoint,
         st.builds(

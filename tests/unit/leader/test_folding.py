@@ -18,6 +18,7 @@ from tests.unit.harness.leader.rows import TABLE_ID, Shard
 from txnclient.read.table_files import TableFiles
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard.compaction_choice import Thresholds, due
+from txnparticipant.shard.translation import removed_until
 from txnparticipant.versions.compactions import Kind
 from txnstatus.errors import AlreadyExists, IllegalState, SnapshotTooOld
 from txnstatus.schema import Column, Schema
@@ -174,7 +175,7 @@ def test_what_is_overwritten_meanwhile_is_not_folded(shard: Shard, prepared: boo
 def test_rows_alone_are_folded_and_retired(shard: Shard) -> None:
     first = change(shard, 1, "upsert", {1: "a", 2: "b"})
     at = folded(shard)
-    assert shard.table.removed_until(at) == at
+    assert removed_until(shard.table, at) == at
     shard.apply(cmd.Retire(TABLE_ID, at))
     assert shard.table.readable_from == at
     assert shard.read(at) == [(1, "a"), (2, "b")]

@@ -439,6 +439,23 @@ def test_which_transactions_began_before_one_is_told_by_ids_and_of_other_groups_
     run(main())
 
 
+def test_who_has_begun_by_now_is_told_range_by_range_and_no_id_that_is_to_come() -> None:
+    async def main() -> None:
+        world = World(span=3, groups=2)
+        late, ranges = world.ranges(), world.ranges()
+        assert TxnId(0) not in await late.begun()
+        await begun(ranges, 2)
+        await begun_in(ranges, "group-1", 5, "one")
+        for number in range(3):
+            found = await late.begun()
+            assert number or found == of_spans([(0, 2), (3, 8)])
+            (new,) = await begun(ranges, 1, f"more{number}")
+            assert TxnId(new) not in found, "it began later"
+            assert TxnId(new) in await late.begun()
+
+    run(main())
+
+
 def test_with_one_group_ids_tell_which_transactions_began_before() -> None:
     async def main() -> None:
         world = World(span=3)

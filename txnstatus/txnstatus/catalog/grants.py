@@ -43,6 +43,14 @@ def grants_after(
             return _put(grants, table, None) if is_its else grants
 
 
+def moved(granted: Granted, name: str) -> list[cmd.Grant | cmd.ForgetGrants]:
+    """What has all that is granted on a table under the name that it has now, and nothing under the other one."""
+    grants = [
+        cmd.Grant(name, granted.table_id, holder.identity, role) for holder in granted.holders for role in holder.roles
+    ]
+    return [*grants, cmd.ForgetGrants(granted.object, granted.table_id)]
+
+
 def check_room(grants: Mapping[str, Granted], more: int = 0) -> None:
     """Raises LimitReached where there are too many, or would be with so many more."""
     count = sum(len(each.holders) for each in grants.values()) + more

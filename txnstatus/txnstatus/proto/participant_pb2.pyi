@@ -96,7 +96,7 @@ class ObjectLock(_message.Message):
 class ShardSnapshot(_message.Message):
     __slots__ = ("version", "next_table_number", "tables", "forgotten", "savepoints", "placed")
     class TableState(_message.Message):
-        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "before", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures", "schemas")
+        __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "before", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures", "schemas", "former")
         INFO_FIELD_NUMBER: _ClassVar[int]
         REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
         TXNS_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,7 @@ class ShardSnapshot(_message.Message):
         ENDED_FIELD_NUMBER: _ClassVar[int]
         FAILURES_FIELD_NUMBER: _ClassVar[int]
         SCHEMAS_FIELD_NUMBER: _ClassVar[int]
+        FORMER_FIELD_NUMBER: _ClassVar[int]
         info: _common_pb2.TableInfo
         request_id: str
         txns: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableTxn]
@@ -139,7 +140,28 @@ class ShardSnapshot(_message.Message):
         ended: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.EndedCompaction]
         failures: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Failures]
         schemas: ShardSnapshot.Schemas
-        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., before: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ..., schemas: _Optional[_Union[ShardSnapshot.Schemas, _Mapping]] = ...) -> None: ...
+        former: ShardSnapshot.FormerNames
+        def __init__(self, info: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., request_id: _Optional[str] = ..., txns: _Optional[_Iterable[_Union[ShardSnapshot.TableTxn, _Mapping]]] = ..., file_sets: _Optional[_Iterable[_Union[ShardSnapshot.FileSets, _Mapping]]] = ..., overwrites: _Optional[_Iterable[_Union[ShardSnapshot.Overwrite, _Mapping]]] = ..., created: _Optional[int] = ..., readable_from: _Optional[int] = ..., retired: _Optional[_Iterable[_Union[ShardSnapshot.RetiredWrites, _Mapping]]] = ..., rows: _Optional[_Union[ShardSnapshot.TableRows, _Mapping]] = ..., dropped: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., before: _Optional[_Union[ShardSnapshot.Dropped, _Mapping]] = ..., locks: _Optional[_Iterable[_Union[ShardSnapshot.LockClaim, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[ShardSnapshot.LockRequest, _Mapping]]] = ..., delete_sets: _Optional[_Iterable[_Union[ShardSnapshot.DeleteSet, _Mapping]]] = ..., additions: _Optional[_Iterable[_Union[ShardSnapshot.Addition, _Mapping]]] = ..., additions_above: _Optional[int] = ..., compactions: _Optional[_Iterable[_Union[ShardSnapshot.Compaction, _Mapping]]] = ..., switched: _Optional[_Iterable[_Union[ShardSnapshot.Switched, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[ShardSnapshot.EndedCompaction, _Mapping]]] = ..., failures: _Optional[_Iterable[_Union[ShardSnapshot.Failures, _Mapping]]] = ..., schemas: _Optional[_Union[ShardSnapshot.Schemas, _Mapping]] = ..., former: _Optional[_Union[ShardSnapshot.FormerNames, _Mapping]] = ...) -> None: ...
+    class FormerNames(_message.Message):
+        __slots__ = ("renames", "freed")
+        RENAMES_FIELD_NUMBER: _ClassVar[int]
+        FREED_FIELD_NUMBER: _ClassVar[int]
+        renames: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Renamed]
+        freed: ShardSnapshot.Renamed
+        def __init__(self, renames: _Optional[_Iterable[_Union[ShardSnapshot.Renamed, _Mapping]]] = ..., freed: _Optional[_Union[ShardSnapshot.Renamed, _Mapping]] = ...) -> None: ...
+    class Renamed(_message.Message):
+        __slots__ = ("was", "now", "at", "request_id", "older")
+        WAS_FIELD_NUMBER: _ClassVar[int]
+        NOW_FIELD_NUMBER: _ClassVar[int]
+        AT_FIELD_NUMBER: _ClassVar[int]
+        REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+        OLDER_FIELD_NUMBER: _ClassVar[int]
+        was: str
+        now: str
+        at: int
+        request_id: str
+        older: _common_pb2.IdSet
+        def __init__(self, was: _Optional[str] = ..., now: _Optional[str] = ..., at: _Optional[int] = ..., request_id: _Optional[str] = ..., older: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ...) -> None: ...
     class Schemas(_message.Message):
         __slots__ = ("earlier", "version")
         EARLIER_FIELD_NUMBER: _ClassVar[int]

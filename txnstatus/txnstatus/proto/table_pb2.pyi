@@ -193,6 +193,30 @@ class AlterTableResponse(_message.Message):
     placement: str
     def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
 
+class RenameTableRequest(_message.Message):
+    __slots__ = ("table", "new_name", "request_id", "wait_millis", "table_id")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    NEW_NAME_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    new_name: str
+    request_id: str
+    wait_millis: int
+    table_id: str
+    def __init__(self, table: _Optional[str] = ..., new_name: _Optional[str] = ..., request_id: _Optional[str] = ..., wait_millis: _Optional[int] = ..., table_id: _Optional[str] = ...) -> None: ...
+
+class RenameTableResponse(_message.Message):
+    __slots__ = ("table", "placement", "waits_for")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    table: _common_pb2.TableInfo
+    placement: str
+    waits_for: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ..., waits_for: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class GetTableRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -86,6 +86,7 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "GetTable": (_on("name", _READER, _OPERATOR),),
         "ListTables": _SOME,
         "AlterTable": (_on("table", _OWNER),),
+        "RenameTable": (_on("table", _OWNER), Need((_WRITER,), "new_name", in_database=True)),
         "DropTable": (_on("table", _OWNER),),
         "OpenWrite": (_on("table", _WRITER),),
         "AddFiles": (_on("table", _WRITER),),

@@ -50,6 +50,7 @@ RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.TxnManager/AbortTransaction": _as_operator("txn_id", "reason"),
     "txnstatus.Savepoints/ReleaseSavepoint": _as_operator("name", "savepoint_id"),
     "txnstatus.Table/DropTable": _always("table", "txn_id"),
+    "txnstatus.Table/RenameTable": _always("table", "new_name"),
     "txnstatus.Audit/AdoptDirectories": _adopted,
 }
 """Method → what is recorded of a request; None: nothing."""

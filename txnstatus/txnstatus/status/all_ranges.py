@@ -97,6 +97,17 @@ class AllRanges:
         younger += [(max(txn_id, number * span), (number + 1) * span) for number in own]
         return below_without(state.next_range * span, younger)
 
+    async def begun(self) -> IdSet:
+        """Transactions that have begun by now, and ids that none will ever have."""
+        while True:
+            state = self._state
+            answers = await self._raise_floors(list(state.ranges), NO_TIMESTAMP)
+            if await self._are_last(state.last_ranges, answers):
+                break
+        span = state.range_span
+        younger = [(answer.next_txn_id, (number + 1) * span) for number, answer in answers.items()]
+        return below_without(state.next_range * span, younger)
+
     async def _raise_floors(
         self, numbers: Sequence[int], timestamp: Timestamp
     ) -> dict[int, status_pb.RaiseFloorResponse]:

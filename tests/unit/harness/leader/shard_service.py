@@ -18,7 +18,7 @@ from txnparticipant.versions.mvcc import Manifest
 from txnstatus import features
 from txnstatus.catalog.options import Options
 from txnstatus.errors import IllegalState, NotAuthorized, NotTheLeader, TxnError
-from txnstatus.id_sets import IdSet, below
+from txnstatus.id_sets import NO_IDS, IdSet, below
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as manager_pb
 from txnstatus.raft.driver import RaftDriver
@@ -46,6 +46,7 @@ class Status:
         self.floor = NO_TIMESTAMP
         self.asked_to_commit: list[tuple[int, str]] = []
         """Transactions and owners of calls that ask for a commit."""
+        self.ids_given_out = NO_IDS
         self.open = asyncio.Event()
         """Registrations are held up while it is not set."""
         self.open.set()
@@ -88,6 +89,9 @@ class Status:
 
     async def older_than(self, txn_id: TxnId) -> IdSet:
         return below(txn_id)
+
+    async def begun(self) -> IdSet:
+        return self.ids_given_out
 
     async def call(self, txn_id: int, method: str, request: Any, _response: object) -> Any:
         if self.fails:

@@ -247,7 +247,20 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     return id.namespace().length == 1 && bridge.call("drop", Bridge.request().put("table", named(id))).asBoolean();
   }
 
-  @Override public void renameTable(Identifier from, Identifier to) { throw refused("ALTER TABLE ... RENAME"); }
+  /** A name alone is of the table's database; Spark does not take the catalog's off. */
+  @Override public void renameTable(Identifier from, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
+    String[] space = to.namespace();
+    if (space.length == 0) space = from.namespace();
+    else if (space.length > 1 && space[0].equals(name)) space = Arrays.copyOfRange(space, 1, space.length);
+    Identifier wanted = Identifier.of(space, to.name());
+    try {
+      bridge.call("rename", Bridge.request().put("table", named(from)).put("to", named(wanted)));
+    } catch (PythonError e) {
+      if (e.is("NOT_FOUND")) throw new NoSuchTableException(from);
+      if (e.is("ALREADY_EXISTS")) throw new TableAlreadyExistsException(wanted);
+      throw e;
+    }
+  }
 
   // ---- procedures: Python says which there are
 
