@@ -20,6 +20,7 @@ from txnstatus.catalog import commands as catalog
 from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.catalog.membership import drain_of
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import CommitUnknown, Forgotten, NotFound, TxnError
 from txnstatus.foreign import foreign_id, foreign_name
@@ -197,6 +198,22 @@ class ClusterView:
         command = catalog.ReplaceNode(request.old_node, request.new_node, request.address)
         state = await self._catalog.change(command)
         return admin_pb.ReplaceNodeResponse(catalog=to_wire(state.public()))
+
+    async def add_node(self, request: admin_pb.AddNodeRequest) -> admin_pb.AddNodeResponse:
+        state = await self._catalog.change(catalog.AddNode(request.node_id, request.address, tuple(request.roles)))
+        return admin_pb.AddNodeResponse(catalog=to_wire(state.public()))
+
+    async def drain_node(self, request: admin_pb.DrainNodeRequest) -> admin_pb.DrainNodeResponse:
+        state = await self._catalog.change(catalog.DrainNode(request.node_id, drain_of(request.drain)))
+        return admin_pb.DrainNodeResponse(catalog=to_wire(state.public()))
+
+    async def remove_node(self, request: admin_pb.RemoveNodeRequest) -> admin_pb.RemoveNodeResponse:
+        state = await self._catalog.change(catalog.RemoveNode(request.node_id))
+        return admin_pb.RemoveNodeResponse(catalog=to_wire(state.public()))
+
+    async def rebalance(self, request: admin_pb.RebalanceRequest) -> admin_pb.RebalanceResponse:
+        state = await self._catalog.change(catalog.Rebalance(request.stops))
+        return admin_pb.RebalanceResponse(catalog=to_wire(state.public()))
 
     async def add_group(self, request: admin_pb.AddGroupRequest) -> admin_pb.AddGroupResponse:
         """Answers once transactions begin in ranges of the group, where ranges are in groups of shards."""

@@ -60,12 +60,17 @@ CATALOG_COMMANDS = (
     "ReplaceNode",
     "MoveReplica",
     "FinishReplacement",
+    "AddNode",
+    "DrainNode",
+    "RemoveNode",
+    "Rebalance",
     "Found",
     "RegisterForeign",
     "RemoveForeign",
 )
 FOREIGN_OPS = ("BEGIN_COMMIT", "FINALIZE_COMMIT", "ABORT_TXN")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
+MEMBERSHIP = {"AddNode", "DrainNode", "RemoveNode", "Rebalance"}
 ADDITION = {"AddGroup", "PlaceDatabase", "PlaceTable", "Grant", "Revoke", "ForgetGrants"}
 FOUNDING = "Found"
 NEEDS_RANGES = {
@@ -110,6 +115,11 @@ class Point:
     def needs_replacement(self) -> bool:
         """Nobody comes there unless a node takes another one's place."""
         return self.name.rpartition(".")[2] in REPLACEMENT
+
+    @property
+    def needs_membership(self) -> bool:
+        """Nobody comes there unless a node joins, and another one leaves."""
+        return self.name.rpartition(".")[2] in MEMBERSHIP
 
     @property
     def needs_addition(self) -> bool:

@@ -51,6 +51,7 @@ SAMPLE = [
     ("status.before.Forget", "delay:0.5", "leader"),
     ("catalog.after.MoveReplica", "crash", "leader"),
     ("catalog.after.AddGroup", "crash", "follower"),
+    ("catalog.after.DrainNode", "crash", "leader"),
     ("shard.before.PlaceTable", "crash", "leader"),
     ("catalog.after.RaiseLevel", "crash", "leader"),
 ]
@@ -78,7 +79,7 @@ def _cells() -> list[Cell]:
 
 def _cells_of(part: str) -> list[Cell]:
     cells = [cell for cell in _cells() if not cell.point.founding]
-    replacements = [cell for cell in cells if cell.point.needs_replacement]
+    replacements = [cell for cell in cells if cell.point.needs_replacement or cell.point.needs_membership]
     if part == "replacements":
         return replacements
     additions = [cell for cell in cells if cell.point.needs_addition]
@@ -119,6 +120,8 @@ def _fail(cells: Sequence[Cell], txn: TxnSection, tmp_path: Path) -> None:
             fire = _fire
             if cell.point.needs_replacement:
                 fire = _fire_in_replacement
+            elif cell.point.needs_membership:
+                fire = _fire_in_membership
             elif cell.point.needs_addition:
                 fire = _fire_in_addition
             fire(rig, cell, tmp_path / f"fired-{number}")
@@ -227,6 +230,37 @@ def _fire_in_replacement(rig: Rig, cell: Cell, mark: Path) -> None:
         _recover(rig, cell, mark)
         called.result()
         wait_until(lambda: set(_catalog(client).nodes) == set(cluster.configs), f"{old} has left", FIRE_SECONDS)
+
+
+def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
+    """The point is armed while a node joins and gets replicas, and the newest one of the others leaves."""
+    cluster = rig.cluster
+    *_, old = cluster.configs
+    new = f"n{int(old.removeprefix('n')) + 1}"
+    address = cluster.add_node(new)
+    _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
+    with connect(cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
+        called = caller.submit(_come_and_go, client, new, address, old)
+        _recover(rig, cell, mark)
+        called.result()
+    cluster.kill(old)
+    cluster.forget_node(old)
+    rig.await_nodes()
+
+
+def _come_and_go(client: Client, new: str, address: str, old: str) -> None:
+    def rests() -> bool:
+        return not _catalog(client).moves
+
+    roles = ("manager", "status", "participant")
+    for method, request, response in (
+        ("AddNode", admin_pb2.AddNodeRequest(node_id=new, address=address, roles=roles), admin_pb2.AddNodeResponse),
+        ("Rebalance", admin_pb2.RebalanceRequest(), admin_pb2.RebalanceResponse),
+        ("DrainNode", admin_pb2.DrainNodeRequest(node_id=old, drain="LEAVES"), admin_pb2.DrainNodeResponse),
+        ("RemoveNode", admin_pb2.RemoveNodeRequest(node_id=old), admin_pb2.RemoveNodeResponse),
+    ):
+        wait_until(rests, f"all moves before {method} are done", FIRE_SECONDS)
+        client.call(f"txnstatus.Admin/{method}", request, response)
 
 
 def _recover(rig: Rig, cell: Cell, mark: Path) -> None:

@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
             *("Grant", "Revoke", "ForgetGrants", "TurnTicketKey", "Distrust"),
             "RaiseLevel",  # proposed once every node has said that it does the level above
         ),
-        REGISTERED: ("RegisterNode", "SetLimit"),
+        REGISTERED: ("RegisterNode", "SetLimit", "AddNode", "DrainNode", "RemoveNode", "Rebalance"),
     },
     "status": {
         FIRST: (

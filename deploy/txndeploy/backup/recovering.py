@@ -19,10 +19,10 @@ from txnstatus.catalog.catalog import CATALOG, CatalogState
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.service import CatalogMachine
 from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.raft.entries import commands_of, is_commands
 from txnstatus.raft.journal import SEGMENT_BYTES
 from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.parts import Parts
-from txnstatus.raft.replica import commands_of, is_commands
 from txnstatus.raft.segments import JournalCorrupt
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt, framed, open_files
 from txnstatus.types import NO_TIMESTAMP, HybridClock, Timestamp

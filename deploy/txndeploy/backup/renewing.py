@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_fields
 
-from txnstatus.catalog.catalog import CATALOG, CatalogState, NodeInfo, from_wire, placed, range_number, to_wire
+from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, placed, range_number, to_wire
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import catalog_pb2
 from txnstatus.raft.parts import address, split
@@ -32,6 +33,7 @@ def catalog(state: CatalogState, nodes: Mapping[str, NodeInfo], *, replication: 
         replication=replication,
         cluster_id=cluster_id,
         replacement=None,
+        moves=(),
         version=state.version + 1,
     )
     status, participants = renewed.with_role("status"), renewed.with_role("participant")

@@ -10,7 +10,8 @@ from txndeploy.backup.cut import contradictions
 from txndeploy.backup.files import Backup
 from txndeploy.node.config import NodeConfig
 from txnstatus import features
-from txnstatus.catalog.catalog import CATALOG, CatalogState, NodeInfo, name_in, to_wire
+from txnstatus.catalog.catalog import CATALOG, CatalogState, name_in, to_wire
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import InvalidArgument
 from txnstatus.process.durable import make_directory
 from txnstatus.raft.journal import Journal

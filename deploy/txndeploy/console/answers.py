@@ -14,7 +14,7 @@ from typing import Any
 from txnclient import Client, DataDamaged, Forgotten, NotFound, Snapshot, TxnState
 from txnclient.info import TableInfo
 from txndeploy.console import steps, story, waits
-from txndeploy.terminal import listings, past
+from txndeploy.terminal import listings, moves, past
 from txndeploy.terminal.output import Listing
 from txnstatus.measures import Measures
 from txnstatus.types import TERMINAL, AbortCode
@@ -34,15 +34,24 @@ Ask = Callable[[Client, Mapping[str, str]], Document]
 
 
 def cluster(client: Client, _words: Mapping[str, str]) -> Document:
-    """`groups` and `options` as `txnctl status` and `txnctl config list` have them; `nodes`: whether each answers."""
+    """`groups`, `moves` and `options` as `txnctl status`, `txnctl rebalance --dry-run` and `txnctl config list` have
+    them; `nodes`: whether each answers, and whether it is drained."""
     state = listings.catalog(client)
     groups = listings.groups(client, state)
     silent = {row["node"] for row in groups.rows if row["role"] == listings.SILENT}
     nodes = [
-        {"node": name, "address": info.address, "roles": list(info.roles), "answers": name not in silent}
+        {
+            "node": name,
+            "address": info.address,
+            "roles": list(info.roles),
+            "answers": name not in silent,
+            "drain": moves.DRAINED[info.drain],
+        }
         for name, info in sorted(state.nodes.items())
     ]
-    return {"id": state.cluster_id, "nodes": nodes, **groups.document(), **listings.options(state).document()}
+    under_way = moves.moves(state).document()
+    options = listings.options(state).document()
+    return {"id": state.cluster_id, "nodes": nodes, **groups.document(), **under_way, **options}
 
 
 def transactions(client: Client, _words: Mapping[str, str]) -> Document:

@@ -25,6 +25,7 @@ MODULES: Mapping[str, str] = {
     "config": "ctl.options",
     "limit": "ctl.limiting",
     "node": "ctl.nodes",
+    "rebalance": "ctl.balancing",
     "backup": "ctl.backing_up",
     "upgrade": "ctl.upgrading",
     "participant": "ctl.participants",

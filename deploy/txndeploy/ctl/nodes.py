@@ -1,4 +1,4 @@
-"""The commands of `txnctl` that are about one node: to run it, to replace it, to make it of a backup."""
+"""The commands of `txnctl` that are about one node: to run it, have it come, go or rest, to make it of a backup."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, storage_errors, tells_errors
 from txndeploy.terminal.output import console, lines, moment, plain, status_line
 from txnstatus.catalog.catalog import founding_id
+from txnstatus.catalog.nodes import Drain
 from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
-node_app = typer.Typer(help="Run a node, replace one, make one of a backup, or a backup of one.", no_args_is_help=True)
+node_app = typer.Typer(help="Run, add, drain, replace and remove nodes, make one of a backup.", no_args_is_help=True)
 commands.add_typer(node_app, name="node")
 TOLD = 10
 """Torn transactions that are named."""
@@ -62,6 +63,73 @@ def node_replace(
 
         wait_until(done, f"{new} in the place of {old}", timeout)
     console().print(f"{plain(new)} has taken the place of {plain(old)}.")
+
+
+@node_app.command("add")
+@tells_errors
+def node_add(
+    cluster: ClusterOption,
+    node: Annotated[str, typer.Argument(help="A name that no node has had.")],
+    address: Annotated[str, typer.Option(help="The new node's host:port.")],
+    roles: Annotated[str, typer.Option(help="Some of manager, status, participant.")] = "manager,status,participant",
+    timeout: TimeoutOption = 60.0,
+) -> None:
+    """Let a node join, that has been started with `joins = true`. `txnctl rebalance` gives it replicas."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        request = admin_pb2.AddNodeRequest(node_id=node, address=address, roles=roles.split(","))
+        client.call("txnstatus.Admin/AddNode", request, admin_pb2.AddNodeResponse)
+    console().print(f"{plain(node)} is a node, and holds nothing yet: txnctl rebalance")
+
+
+@node_app.command("drain")
+@tells_errors
+def node_drain(
+    cluster: ClusterOption,
+    node: Annotated[str, typer.Argument(help="The node that leads nothing from now on.")],
+    move: Annotated[bool, typer.Option("--move", help="Move its replicas to other nodes, too: it leaves.")] = False,
+    timeout: TimeoutOption = 600.0,
+) -> None:
+    """Have others lead what a node leads, before maintenance, until `txnctl node undrain`: also after a restart.
+
+    With --move it gives its replicas away, one after the other, and can be removed then. That goes on when this command
+    is ended.
+    """
+    drain = Drain.LEAVES if move else Drain.LEADS_NOTHING
+    with txnclient.connect(cluster, timeout=10.0) as client, status_line(f"{node} is drained") as tell:
+        request = admin_pb2.DrainNodeRequest(node_id=node, drain=drain.name)
+        client.call("txnstatus.Admin/DrainNode", request, admin_pb2.DrainNodeResponse)
+
+        def done() -> bool:
+            state = listings.catalog(client)
+            rows = listings.groups(client, state).rows
+            led = [row["group"] for row in rows if row["node"] == node and row["role"] == "leader"]
+            held = [name for name, members in state.groups.items() if node in members] if move else []
+            tell(f"{node} leads {', '.join(led) or 'nothing'}" + (f", holds {', '.join(held)}" if held else ""))
+            return not led and not held
+
+        wait_until(done, f"{node} drained", timeout)
+    console().print(f"{plain(node)} {'holds' if move else 'leads'} nothing.")
+
+
+@node_app.command("undrain")
+@tells_errors
+def node_undrain(cluster: ClusterOption, node: str, timeout: TimeoutOption = 10.0) -> None:
+    """Let a node lead again that was drained. Replicas that it gave away come back by `txnctl rebalance`."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        request = admin_pb2.DrainNodeRequest(node_id=node, drain=Drain.SERVES.name)
+        client.call("txnstatus.Admin/DrainNode", request, admin_pb2.DrainNodeResponse)
+    console().print(f"{plain(node)} serves.")
+
+
+@node_app.command("remove")
+@tells_errors
+def node_remove(cluster: ClusterOption, node: str, timeout: TimeoutOption = 10.0) -> None:
+    """Let a node go for good that holds no replica, as after `txnctl node drain --move`. Stop it then."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        client.call(
+            "txnstatus.Admin/RemoveNode", admin_pb2.RemoveNodeRequest(node_id=node), admin_pb2.RemoveNodeResponse
+        )
+    console().print(f"{plain(node)} is no node any more.")
 
 
 @node_app.command("restore")

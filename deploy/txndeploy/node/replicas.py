@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from txnstatus.catalog.catalog import Replacement
+from txnstatus.catalog.placement import Move
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2
@@ -64,18 +65,41 @@ class ReplicaAdmin:
         self._client = client
 
     async def move_replica(self, request: admin_pb2.MoveReplicaRequest) -> admin_pb2.MoveReplicaResponse:
-        """On the group's leader: one leaves, then another comes; one change at a time."""
+        """On the group's leader: one comes, once it has caught up, then another one goes; one change at a time.
+
+        A dead one goes first: with it the majority that is needed would be larger, and not what there is.
+        """
         group, old, new = self._driver.group.group, request.old_node, request.new_node
-        if self._client.cluster.state.replacement != Replacement(old, new):
+        state = self._client.cluster.state
+        if state.replacement != Replacement(old, new) and state.move_of(group) != Move(group, old, new):
             raise Unavailable(f"the catalog of {self._node_id} does not say that {new} takes the place of {old}")
         self._driver.check_lease()
+        if new:
+            await self._let_in(new, old)
+        if old in self._driver.group.members:
+            await self._driver.change_members(remove=old)
+        if new:
+            replicas = {replica.group: replica for replica in (await self._ask_node(new)).groups}
+            if group not in replicas or new not in replicas[group].members:
+                raise Unavailable(f"{new} has not caught up with {group} yet")
+        return admin_pb2.MoveReplicaResponse(members=self._driver.group.members)
+
+    async def _let_in(self, new: str, old: str) -> None:
         await self._ask_node(new)  # it must live, before the old one goes
-        await self._driver.change_members(remove=old)
-        members = await self._driver.change_members(add=new)
-        replicas = {replica.group: replica for replica in (await self._ask_node(new)).groups}
-        if group not in replicas or new not in replicas[group].members:
-            raise Unavailable(f"{new} has not caught up with {group} yet")
-        return admin_pb2.MoveReplicaResponse(members=members)
+        group = self._driver.group
+        if new in group.members:
+            return
+        group.learners.check_caught_up(new)
+        if old in group.members and not await self._lives(old):
+            await self._driver.change_members(remove=old)
+        await self._driver.change_members(add=new)
+
+    async def _lives(self, node: str) -> bool:
+        try:
+            await self._ask_node(node)
+        except Unavailable:
+            return False
+        return True
 
     async def _ask_node(self, node: str) -> admin_pb2.GetNodeResponse:
         """Raises Unavailable."""

@@ -119,6 +119,7 @@ class Roles:
         self._transport = transport
         self._clock = HybridClock(environment.wall_micros)
         self._groups: dict[str, _Group] = {}
+        self._closing = set[str]()  # groups whose replicas, and files, are on their way out
         self._story = f"the groups of {config.node_id} do not follow the catalog"
         self._tasks = Tasks(self._story)
         self._watch = LoopWatch(environment.measures.lateness)
@@ -255,14 +256,17 @@ class Roles:
     def _align(self) -> None:
         """Opens and closes groups, until they are what the catalog says."""
         self._look()
-        wanted = self._wanted()
-        for name in sorted(wanted - self._groups.keys()):
+        wanted, state = self._wanted(), self._cluster.state
+        for name in sorted(wanted - self._groups.keys() - self._closing):
             if not self._has_directory(name):
                 asyncio.get_running_loop().call_later(LOOK_SECONDS, self._follow)
                 break
             self._start(self._open(name))
         for name in sorted(self._groups.keys() - wanted):
+            self._closing.add(name)
             self._tasks.spawn(self._close(name, self._groups.pop(name)))
+        for name, group in self._groups.items():
+            group.driver.group.follow(state.replicas(name), state.drained)
 
     def _look(self) -> None:
         """Not before the catalog's replica is up to date: what an older state does not name may be older still."""
@@ -376,11 +380,10 @@ class Roles:
         await group.driver.stop()
         self._transport.remove(name)
         await group.service.stop()
-        await self._remove(name)
-
-    async def _remove(self, name: str) -> None:
         wipe = self._environment.disk.wipe
         await asyncio.get_running_loop().run_in_executor(self._environment.blocking, wipe, self._directory(name))
+        self._closing.discard(name)
+        self._follow()  # it may have been given back meanwhile
 
     def _directory(self, name: str) -> Path:
         return self.config.data_dir / "raft" / name

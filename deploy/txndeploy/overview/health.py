@@ -10,6 +10,7 @@ from typing import Any
 
 from txndeploy.terminal.listings import SILENT
 from txnstatus.catalog.catalog import CATALOG, CatalogState
+from txnstatus.catalog.nodes import Drain
 
 BEHIND_ENTRIES = 10_000
 """Entries that a replica may not have applied yet."""
@@ -45,10 +46,15 @@ def _troubles(state: CatalogState, rows: Sequence[Mapping[str, Any]]) -> Iterato
     silent = {row["node"] for row in rows if row["role"] == SILENT}
     replicas: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
-        if row["role"] != SILENT:
+        if row["group"] is not None:
             replicas[row["group"]][row["node"]] = row
     for node in sorted(silent):
         yield Trouble(f"node {node} does not answer", is_down=False)
+    for node, info in sorted(state.nodes.items()):
+        if info.drain == Drain.LEADS_NOTHING:
+            yield Trouble(f"node {node} is drained: it leads nothing until txnctl node undrain {node}", is_down=False)
+        elif info.drain == Drain.LEAVES:
+            yield Trouble(f"node {node} leaves: txnctl node remove {node} once it holds nothing", is_down=False)
     for group in sorted({CATALOG, *state.groups}):
         found = replicas[group]
         if not any(row["role"] == "leader" for row in found.values()):

@@ -24,6 +24,7 @@ from txnclient import (
 from txnclient.calls.channel import ManagerChannel
 from txnclient.info import TableInfo
 from txnclient.read.table_files import TableFiles
+from txndeploy.terminal.moves import DRAINED
 from txndeploy.terminal.output import Field, Listing
 from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.catalog.options import OF_USERS
@@ -281,6 +282,8 @@ def properties(info: TableInfo) -> Listing:
 
 
 SILENT = "no answer"
+WITHOUT_REPLICA = "no replica"
+LEARNER = "learner"
 """The role of a node that does not answer."""
 
 
@@ -300,26 +303,30 @@ def groups(client: Client, state: CatalogState) -> Listing:
         Field("term", "term"),
         Field("committed", "committed"),
         Field("applied", "applied"),
+        Field("drain", "", lambda _word: "yellow"),
     )
     rows: list[Mapping[str, Any]] = []
+    nothing = dict.fromkeys(("group", "parts", "term", "committed", "applied"))
     for node, info in sorted(state.nodes.items()):
+        of_node = {"node": node, "drain": DRAINED[info.drain]}
         channel = client.session.channel.to(info.address)
         try:
             status = channel.call(
                 "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
             )
         except TxnError:
-            silent = dict.fromkeys(("group", "parts", "term", "committed", "applied"))
-            rows.append({"node": node, "role": SILENT, **silent})
+            rows.append({**of_node, "role": SILENT, **nothing})
             continue
         finally:
             channel.close()
+        if not status.groups:
+            rows.append({**of_node, "role": WITHOUT_REPLICA, **nothing})
         rows += [
             {
-                "node": node,
+                **of_node,
                 "group": group.group,
                 "parts": list(group.parts),
-                "role": "leader" if group.leader else "follower",
+                "role": "leader" if group.leader else "follower" if node in group.members else LEARNER,
                 "term": group.term,
                 "committed": group.commit_index,
                 "applied": group.applied_index,

@@ -6,53 +6,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from tests.support import SCHEMA, commit_until_known, connect, fast_cluster, rows, settled, visible, wait_until
-from txnclient import Client
+from tests.integration.operating.replicas import RAFT, Load, members
+from tests.support import SCHEMA, connect, fast_cluster, settled, visible, wait_until
 from txndeploy.ctl.commands import app
-from txndeploy.local.cluster import LocalCluster
-from txndeploy.local.programs import Programs
-from txndeploy.node.config import RaftSection
-
-RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8, snapshot_entries=50)
-"""Snapshots come early, so the new node has to get some."""
-
-
-class Load(Programs):
-    """One program that commits a row after the other."""
-
-    def __init__(self, client: Client) -> None:
-        super().__init__(1)
-        self._client = client
-        self.committed: list[int] = []
-        self.error: Exception | None = None
-
-    def run(self, _number: int) -> None:
-        number = 0
-        try:
-            while not self.ended.is_set():
-                txn = self._client.begin()
-                txn.write(rows(number), "t.one")
-                txn.write(rows(number), "t.two")
-                commit_until_known(txn)
-                self.committed.append(number)
-                number += 1
-        except Exception as error:  # noqa: BLE001 - shown by the test
-            self.error = error
-
-    def more(self, count: int) -> None:
-        goal = len(self.committed) + count
-        wait_until(lambda: self.error or len(self.committed) >= goal, f"{count} more commits", 90)
-        assert self.error is None
-
-
-def members(cluster: LocalCluster) -> dict[str, set[str]]:
-    """What the running nodes say of each group."""
-    said: dict[str, set[str]] = {}
-    for node in cluster.configs:
-        status = cluster.status(node)
-        for group in status.groups if status else ():
-            said.setdefault(group.group, set()).update(group.members)
-    return said
 
 
 def test_a_new_node_takes_a_dead_ones_place_under_load(tmp_path: Path) -> None:

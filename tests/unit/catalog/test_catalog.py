@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.harness.catalogs import asked, draining, joining, move, ok, refused, spread, swap
 from tests.unit.harness.cluster import BOTH, new_catalog
 from txnstatus import features
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import (
     CATALOG,
-    CatalogState,
-    NodeInfo,
     Replacement,
     founding_id,
     from_wire,
@@ -25,7 +24,9 @@ from txnstatus.catalog.catalog import (
 )
 from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
+from txnstatus.catalog.placement import Move
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.replicated import Rejected
@@ -35,47 +36,12 @@ from txnstatus.types import Timestamp, TxnId
 KEY = b"0123456789abcdef" * 2
 
 
-def asked(**command: object) -> cmd.Command:
-    """As it comes over the wire."""
-    return cmd.from_wire(pb.CatalogCommand(**command))  # type: ignore[arg-type]
-
-
-def ok(catalog: Catalog, *, changes: bool = True, **command: object) -> CatalogState:
-    """The state after a command; its version rises with a change, and only then."""
-    before = catalog.state
-    outcome = catalog.apply(asked(**command))
-    assert isinstance(outcome, CatalogState), outcome
-    assert outcome is catalog.state
-    if changes:
-        assert catalog.state.version == before.version + 1
-        assert replace(catalog.state, version=0) != replace(before, version=0)
-    else:
-        assert catalog.state is before
-    return catalog.state
-
-
-def refused(catalog: Catalog, **command: object) -> TxnError:
-    before = catalog.state
-    outcome = catalog.apply(asked(**command))
-    assert isinstance(outcome, Rejected), outcome
-    assert catalog.state is before
-    return outcome.error
-
-
 def follow(after: int) -> pb.CatalogCommand.AddRange:
     return pb.CatalogCommand.AddRange(after=after)
 
 
 def drop(number: int, last_commit: int = 0) -> pb.CatalogCommand.DropRange:
     return pb.CatalogCommand.DropRange(number=number, last_commit_ts=last_commit)
-
-
-def swap(old: str, new: str, address: str = "host9:7051") -> pb.CatalogCommand.ReplaceNode:
-    return pb.CatalogCommand.ReplaceNode(old_node=old, new_node=new, address=address)
-
-
-def move(group: str, old: str = "n2", new: str = "n9") -> pb.CatalogCommand.MoveReplica:
-    return pb.CatalogCommand.MoveReplica(group=group, old_node=old, new_node=new)
 
 
 # ---- the beginning
@@ -137,12 +103,6 @@ def test_replicas_and_first_members_spread_evenly(nodes: int, replication: int, 
 
 
 # ---- groups
-
-
-def spread(groups: int, shards: int) -> Catalog:
-    nodes = {f"n{number}": NodeInfo(f"n{number}:1", BOTH) for number in range(3)}
-    state = initial(nodes, participant_shards=shards, replication=3, range_span=100, options=Options(), groups=groups)
-    return Catalog(replace(state, version=1))
 
 
 def test_each_group_has_ranges_of_its_own_which_follow_each_other() -> None:
@@ -365,6 +325,10 @@ COMMANDS = st.one_of(
     st.builds(lambda old, new: pb.CatalogCommand(replace_node=swap(old, new, f"{new}:1")), NAMES, NAMES),
     st.builds(lambda group, old, new: pb.CatalogCommand(move_replica=move(group, old, new)), GROUPS, NAMES, NAMES),
     st.just(pb.CatalogCommand(finish_replacement={})),
+    st.builds(lambda node: pb.CatalogCommand(add_node=joining(node)), NAMES),
+    st.builds(lambda node, drain: pb.CatalogCommand(drain_node=draining(node, drain)), NAMES, st.integers(0, 2)),
+    st.builds(lambda node: pb.CatalogCommand(remove_node={"node_id": node}), NAMES),
+    st.builds(lambda stops: pb.CatalogCommand(rebalance={"stops": stops}), st.booleans()),
     st.builds(
         lambda name: pb.CatalogCommand(add_group={"name": name}), st.sampled_from(["group-1", "group-2", CATALOG, ""])
     ),
@@ -387,7 +351,7 @@ def test_replicas_agree_and_the_catalog_stays_whole_whatever_is_asked(commands: 
         assert state.floor >= floor
         floor = state.floor
         assert all(state.begins_in(group) for group in state.groups), "something can always begin"
-        assert state.ranges_of.keys() >= {state.parts[part] for part in before.parts if part.startswith("status-")}
+        assert state.ranges_of.keys() >= {before.parts[part] for part in before.parts if part.startswith("status-")}
         for members in state.groups.values():
             assert len(members) == len(set(members)) == 3
             assert set(members) <= set(state.nodes)
@@ -511,7 +475,9 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, turn_ticket_key={"after": 0, "key": KEY})
     ok(catalog, distrust={"what": "user/alice"})
     ok(catalog, set_limit={"identity": "alice", "name": "user_lock_waits", "value": 7})
-    catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7), is_public=True)
+    ok(catalog, drain_node=draining("n3", 1))
+    moves = (Move("group-0", "n1", "n4"), Move("group-1", "", "n4"))
+    catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7), is_public=True, moves=moves)
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())
     assert from_wire(wire) == catalog.state
     names = {field.name for field, _ in wire.ListFields()}

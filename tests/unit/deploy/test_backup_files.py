@@ -12,7 +12,8 @@ from txndeploy.backup import data, files, manifest, renewing
 from txndeploy.backup.data import Copy
 from txndeploy.backup.files import Backup
 from txndeploy.backup.manifest import GroupFile, Manifest
-from txnstatus.catalog.catalog import CATALOG, NodeInfo, to_wire
+from txnstatus.catalog.catalog import CATALOG, to_wire
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import AlreadyExists, DataDamaged, InvalidArgument
 from txnstatus.raft.journal import Entry
 from txnstatus.raft.parts import address

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from txndeploy.node.config import NodeConfig, NodeEntry
-from txnstatus.catalog.catalog import NodeInfo, initial
+from txnstatus.catalog.catalog import initial
 from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 
 BOTH = ("status", "participant")

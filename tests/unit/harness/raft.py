@@ -485,13 +485,16 @@ class Cluster:
         return self._sent(node_id, self.nodes[node_id].live.change_members(add, remove))
 
     def replace(self, old: str, new: str) -> None:
-        """As an operator does it: through whoever leads, until it is done."""
+        """As an operator does it: through whoever leads, until it is done. A node that runs goes last."""
         if new not in self.ids:
             self.join(new)
-        for change in ({"remove": old}, {"add": new}):
+        changes = [{"add": new}, {"remove": old}]
+        for change in changes if self.nodes[old].group is not None else reversed(changes):
             while True:
                 leader = self.leader([node_id for node_id in self.ids if node_id != old])
+                self[leader].live.follow((*self[leader].live.members, new), frozenset())
                 try:
+                    self[leader].live.learners.check_caught_up(new)
                     sent = self.change(leader, **change)
                 except TxnError:
                     self.step()

@@ -19,8 +19,9 @@ from google.protobuf.message import Message
 
 from tests.unit.harness.calls import AsyncChannel
 from txnstatus.catalog import commands as catalog_cmd
-from txnstatus.catalog.catalog import CATALOG, CatalogState, NodeInfo, initial, status_group
+from txnstatus.catalog.catalog import CATALOG, CatalogState, initial, status_group
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient

@@ -10,7 +10,8 @@ import pytest
 
 from txnmanager.keepers import Keepers
 from txnmanager.savepoints import Savepoints
-from txnstatus.catalog.catalog import NodeInfo, initial
+from txnstatus.catalog.catalog import initial
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound

@@ -13,8 +13,9 @@ import pytest
 
 from tests.unit.harness.identities import free_address
 from txnstatus import features
-from txnstatus.catalog.catalog import CatalogState, NodeInfo
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.features import Levels
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver

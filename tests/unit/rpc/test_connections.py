@@ -13,8 +13,9 @@ import pytest
 import uvloop
 
 from tests.unit.harness.answering import METHOD, SECONDS, STATE, Served
-from txnstatus.catalog.catalog import CatalogState, NodeInfo
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import InvalidArgument, NotFound, Unavailable
 from txnstatus.proto import admin_pb2, rpc_pb2
 from txnstatus.proto import txn_manager_pb2 as pb

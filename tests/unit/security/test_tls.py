@@ -18,8 +18,9 @@ from tests.unit.harness.answering import SECONDS, STATE, Served
 from tests.unit.harness.identities import REQUEST, Identities, awaiting, blocking, free_address, trusting
 from txnclient.calls.connections import Connections
 from txndeploy.local import authority
-from txnstatus.catalog.catalog import CatalogState, NodeInfo
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import Unauthenticated, Unavailable
 from txnstatus.proto import raft_pb2, rpc_pb2
 from txnstatus.raft import transport

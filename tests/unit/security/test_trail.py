@@ -310,6 +310,7 @@ def test_calls_are_recorded_before_and_after_or_not_done(trail: Trail, monkeypat
 def test_what_is_recorded_is_what_users_call() -> None:
     assert RECORDED.keys() <= CALLS.keys()
     changing = {"SetOption", "ReplaceNode", "AddGroup", "PlaceDatabase", "RemoveForeign", "Grant", "Revoke", "SetLimit"}
+    changing |= {"AddNode", "DrainNode", "RemoveNode", "Rebalance"}
     assert {f"txnstatus.Admin/{name}" for name in changing} <= RECORDED.keys()
     assert RECORDED["txnstatus.Table/DropTable"](table_pb2.DropTableRequest(table="a.t", txn_id=3)) == {
         "table": "a.t",

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from txnstatus import features
+from txnstatus.catalog.nodes import Drain, NodeInfo, node_from_wire, node_to_wire
 from txnstatus.catalog.options import Options
+from txnstatus.catalog.placement import Move, Placement, after
 from txnstatus.errors import InvalidArgument
-from txnstatus.features import Levels
 from txnstatus.names import kind_and_number
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.roles import Granted, Holder, Role
@@ -24,15 +25,6 @@ CATALOG = "catalog"
 FORMAT = 3
 NODE_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 ADDRESS_PATTERN = r"^[^\s:/]{1,255}:[0-9]{1,5}$"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeInfo:
-    address: str
-    roles: tuple[str, ...]
-    version: str = ""
-    levels: Levels | None = None
-    """The feature levels that it does; None: it has not said so yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +73,8 @@ class CatalogState:
     """Users with limits of their own: what holds for each in place of the options of these names."""
     level: int = features.FIRST
     """The feature level. It only goes up."""
+    moves: tuple[Move, ...] = ()
+    """Moves that are to be done; the first one of each group is under way."""
 
     @property
     def ticket_key(self) -> int:
@@ -178,10 +172,40 @@ class CatalogState:
 
         `group`: its name, or that of a part of it.
         """
-        members, under_way = self.groups.get(self.group_of(group), ()), self.replacement
-        if under_way is None or under_way.old_node not in members:
-            return members
-        return tuple(dict.fromkeys([*members, under_way.new_node]))
+        name = self.group_of(group)
+        members, come = self.groups.get(name, ()), []
+        if (under_way := self.replacement) is not None and under_way.old_node in members:
+            come.append(under_way.new_node)
+        if (move := self.move_of(name)) is not None:
+            come += [node for node in (move.new_node, move.old_node) if node]  # one that is taken back is there, too
+        return tuple(dict.fromkeys([*members, *come])) if come else members
+
+    def move_of(self, group: str) -> Move | None:
+        """The one that is under way in a group."""
+        return next((move for move in self.moves if move.group == group), None)
+
+    @property
+    def drained(self) -> frozenset[str]:
+        """Nodes that lead nothing where another one can."""
+        return frozenset(node for node, info in self.nodes.items() if info.drain != Drain.SERVES)
+
+    @property
+    def placement(self) -> Placement:
+        """The placement once the moves are done; the catalog's group comes last. A drained node keeps what it has."""
+        groups, serving = after(self.groups, self.moves), self.nodes.keys() - self.drained
+        names = sorted(
+            groups, key=lambda name: (name == CATALOG, kind_and_number(name) if name != CATALOG else ("", 0))
+        )
+        able = {
+            name: {node for node in serving if self._roles_for(name) <= {*self.nodes[node].roles}} for name in names
+        }
+        leaving = {node for node, info in self.nodes.items() if info.drain == Drain.LEAVES}
+        return Placement({name: groups[name] for name in names}, able, leaving, self.replication)
+
+    def _roles_for(self, group: str) -> set[str]:
+        """The roles that a node of the group has."""
+        ranges = group == CATALOG or group in self.ranges_of or group not in self.shards_of
+        return {role for role, needed in (("status", ranges), ("participant", group in self.shards_of)) if needed}
 
     def with_role(self, role: str) -> list[str]:
         return [node for node, info in self.nodes.items() if role in info.roles]
@@ -194,7 +218,7 @@ class CatalogState:
             format=FORMAT,
             version=self.version,
             range_span=self.range_span,
-            nodes=[_node_to_wire(node, info) for node, info in self.nodes.items()],
+            nodes=[node_to_wire(node, info) for node, info in self.nodes.items()],
             groups=[
                 pb.CatalogState.Group(name=name, members=members, parts=self.parts_of(name))
                 for name, members in self.groups.items()
@@ -243,6 +267,10 @@ class CatalogState:
                 for user, own in sorted(self.limits.items())
             ],
             level=self.level if self.level > features.FIRST else 0,  # as versions that have none write it
+            moves=[
+                pb.CatalogState.Move(group=move.group, old_node=move.old_node, new_node=move.new_node)
+                for move in self.moves
+            ],
         )
 
     @classmethod
@@ -259,7 +287,7 @@ class CatalogState:
         known = {name for name, _, _ in Options().items()}
         return cls(
             wire.range_span,
-            {node.node_id: _node_from_wire(node) for node in wire.nodes},
+            {node.node_id: node_from_wire(node) for node in wire.nodes},
             {group.name: tuple(group.members) for group in wire.groups},
             parts,
             wire.replication,
@@ -280,24 +308,8 @@ class CatalogState:
             frozenset(wire.revoked),
             {each.identity: {limit.name: limit.value for limit in each.limits} for each in wire.limited},
             wire.level or features.FIRST,
+            tuple(Move(move.group, move.old_node, move.new_node) for move in wire.moves),
         )
-
-
-def _node_to_wire(node: str, info: NodeInfo) -> pb.CatalogState.Node:
-    levels = info.levels or Levels(0, 0)
-    return pb.CatalogState.Node(
-        node_id=node,
-        address=info.address,
-        roles=info.roles,
-        version=info.version,
-        oldest_level=levels.oldest,
-        newest_level=levels.newest,
-    )
-
-
-def _node_from_wire(wire: pb.CatalogState.Node) -> NodeInfo:
-    levels = Levels(wire.oldest_level, wire.newest_level) if wire.newest_level else None
-    return NodeInfo(wire.address, tuple(wire.roles), wire.version, levels)
 
 
 def _granted(wire: pb.CatalogState.Granted) -> Granted:

@@ -7,14 +7,12 @@ from dataclasses import replace
 
 from txnstatus import features, revocation
 from txnstatus.catalog import commands as cmd
+from txnstatus.catalog import membership
 from txnstatus.catalog.catalog import (
     ADDRESS_PATTERN,
     CATALOG,
     FIRST_GROUP,
-    NODE_ID_PATTERN,
     CatalogState,
-    NodeInfo,
-    Replacement,
     from_wire,
     group_name,
     placed,
@@ -23,8 +21,9 @@ from txnstatus.catalog.catalog import (
 )
 from txnstatus.catalog.grants import grants_after
 from txnstatus.catalog.limits import limits_after
+from txnstatus.catalog.nodes import Drain
 from txnstatus.codec import wholly_known
-from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
+from txnstatus.errors import IllegalState, InvalidArgument, NotFound, TxnError, Unavailable
 from txnstatus.features import Levels
 from txnstatus.foreign import check_foreign_name, check_identity
 from txnstatus.limits import KEPT_TICKET_KEYS, TICKET_KEY_BYTES
@@ -81,12 +80,16 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
             return _turn_ticket_key(state, after, key)
         case cmd.Distrust(what, restores):
             return _distrust(state, what, restores=restores)
-        case cmd.ReplaceNode(old_node, new_node, address):
-            return _replace_node(state, Replacement(old_node, new_node), address)
-        case cmd.MoveReplica(group, old_node, new_node):
-            return _move_replica(state, group, Replacement(old_node, new_node))
-        case cmd.FinishReplacement():
-            return _finish_replacement(state)
+        case (
+            cmd.ReplaceNode()
+            | cmd.MoveReplica()
+            | cmd.FinishReplacement()
+            | cmd.AddNode()
+            | cmd.DrainNode()
+            | cmd.RemoveNode()
+            | cmd.Rebalance()
+        ):
+            return membership.changed(state, command)
         case cmd.RegisterForeign():
             return _register_foreign(state, command)
         case cmd.RemoveForeign(name):
@@ -132,7 +135,8 @@ def _add_group(state: CatalogState, name: str) -> CatalogState:
         )
     first, count = state.shards[-1] + 1, len(state.shards) // len(state.shards_of)
     shards = {shard_group(first + more): name for more in range(count)}
-    members = placed(state.with_role("participant"), number, state.replication)
+    staying = [node for node in state.with_role("participant") if state.nodes[node].drain != Drain.LEAVES]
+    members = placed(staying, number, state.replication)
     return replace(state, groups={**state.groups, name: members}, parts={**state.parts, **shards})
 
 
@@ -180,47 +184,6 @@ def _drop_range(state: CatalogState, number: int, last_commit: Timestamp) -> Cat
         raise IllegalState(f"range {number} cannot be dropped: none follows it")
     parts = {part: group for part, group in state.parts.items() if part != status_group(number)}
     return replace(state, parts=parts, floor=max(state.floor, last_commit))
-
-
-def _replace_node(state: CatalogState, wanted: Replacement, address: str) -> CatalogState:
-    old, new = wanted.old_node, wanted.new_node
-    if state.replacement == wanted:
-        return state
-    if state.replacement is not None:
-        under_way = state.replacement
-        raise IllegalState(
-            f"{under_way.new_node} is still taking the place of {under_way.old_node}: one replacement at a time",
-            hint="wait for it: txnctl status",
-        )
-    if old not in state.nodes:
-        raise NotFound(f"no node {old!r}; there are {', '.join(state.nodes)}")
-    if new in state.nodes:
-        raise AlreadyExists(f"{new!r} is a node already: a new node needs a name that none has had")
-    if address in {info.address for info in state.nodes.values()} - {state.nodes[old].address}:
-        raise AlreadyExists(f"address {address} is another node's")
-    if not (re.fullmatch(NODE_ID_PATTERN, new) and re.fullmatch(ADDRESS_PATTERN, address)):
-        raise InvalidArgument(f"a new node needs a name and an address, host:port; not {new!r} and {address!r}")
-    nodes = {**state.nodes, new: NodeInfo(address, state.nodes[old].roles)}
-    return replace(state, nodes=nodes, replacement=wanted)
-
-
-def _move_replica(state: CatalogState, group: str, replacement: Replacement) -> CatalogState:
-    old, new = replacement.old_node, replacement.new_node
-    if state.replacement != replacement or group not in state.groups:
-        raise IllegalState(f"no replacement of {old} by {new} is under way in group {group!r}")
-    members = tuple(new if member == old else member for member in state.groups[group])
-    return state if members == state.groups[group] else replace(state, groups={**state.groups, group: members})
-
-
-def _finish_replacement(state: CatalogState) -> CatalogState:
-    if state.replacement is None:
-        return state
-    old = state.replacement.old_node
-    left = [name for name, members in state.groups.items() if old in members]
-    if left:
-        raise IllegalState(f"{old} is still a member of {', '.join(left)}")
-    nodes = {node: info for node, info in state.nodes.items() if node != old}
-    return replace(state, nodes=nodes, replacement=None, revoked=state.revoked | {revocation.of_name("node", old)})
 
 
 def _raise_level(state: CatalogState, level: int) -> CatalogState:

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import get_args
 
 from txnstatus.catalog.catalog import CatalogState
+from txnstatus.catalog.nodes import Drain
 from txnstatus.codec import CommandCodec
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import Timestamp
@@ -65,7 +66,7 @@ class ReplaceNode:
 class MoveReplica:
     """The new node has taken the old one's place in one group.
 
-    It names both: one that comes late may find another replacement under way.
+    It names both: one that comes late may find another replacement, or another move, under way.
     """
 
     group: str
@@ -166,6 +167,38 @@ class RegisterNode:
     newest_level: int
 
 
+@value
+class AddNode:
+    """It holds nothing yet."""
+
+    node_id: str
+    address: str
+    roles: tuple[str, ...]
+
+
+@value
+class DrainNode:
+    """What is taken from a node from now on; or nothing."""
+
+    node_id: str
+    drain: Drain
+
+
+@value
+class RemoveNode:
+    """It holds nothing, and is gone for good."""
+
+    node_id: str
+
+
+@value
+class Rebalance:
+    """The moves that make the placement even are to be done."""
+
+    stops: bool = False
+    """None begins any more, and those under way are taken back."""
+
+
 Command = (
     Found
     | AddRange
@@ -186,6 +219,10 @@ Command = (
     | SetLimit
     | RaiseLevel
     | RegisterNode
+    | AddNode
+    | DrainNode
+    | RemoveNode
+    | Rebalance
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CATALOG, CatalogState, Replacement, to_wire
 from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.placement import Move
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_WAIT_SECONDS
@@ -120,7 +121,8 @@ class CatalogService:
 
 
 class ReplicaMover:
-    """On the catalog's leader: carries a replacement of a node through, group by group, over and over until it is done.
+    """On the catalog's leader: carries a replacement of a node through, and moves of single replicas, group by group,
+    over and over until they are done.
 
     Every step is idempotent, so a new leader of the catalog simply goes on.
     """
@@ -130,24 +132,43 @@ class ReplicaMover:
         self._catalog = CatalogClient(client)
 
     async def run_once(self, state: CatalogState) -> None:
-        replacement = state.replacement
-        if replacement is None:
-            return
-        groups = [name for name, members in state.groups.items() if replacement.old_node in members]
+        if state.replacement is not None:
+            await self._replace(state, state.replacement)
+        for group in _catalog_last(state.groups):
+            if (move := state.move_of(group)) is not None:
+                await self._move_one(move)
+
+    async def _replace(self, state: CatalogState, replacement: Replacement) -> None:
+        old, new = replacement.old_node, replacement.new_node
+        groups = [name for name, members in state.groups.items() if old in members]
         try:
-            # The catalog itself comes last: as long as it has not moved, a restart finds the work where it was.
-            for group in sorted(groups, key=lambda name: name == CATALOG):
-                await self._move(group, replacement)
+            for group in _catalog_last(groups):
+                await self._move(Move(group, old, new))
             await self._catalog.change(cmd.FinishReplacement())
         except TxnError as error:
-            log.warning("%s for %s: not done yet: %s", replacement.new_node, replacement.old_node, error.message)
+            log.warning("%s for %s: not done yet: %s", new, old, error.message)
         else:
-            log.info("%s has taken the place of %s", replacement.new_node, replacement.old_node)
+            log.info("%s has taken the place of %s", new, old)
 
-    async def _move(self, group: str, replacement: Replacement) -> None:
-        old, new = replacement.old_node, replacement.new_node
+    async def _move_one(self, move: Move) -> None:
+        """One that fails holds no other group's up."""
+        told = move.group, move.old_node or "nobody", move.new_node or "nobody"
+        try:
+            await self._move(move)
+        except TxnError as error:
+            log.warning("%s, %s to %s: not done yet: %s", *told, error.message)
+        else:
+            log.info("%s, %s to %s: done", *told)
+
+    async def _move(self, move: Move) -> None:
+        group, old, new = move.group, move.old_node, move.new_node
         request = admin_pb.MoveReplicaRequest(old_node=old, new_node=new)
         await self._client.call_leader(
             group, "txnstatus.Admin/MoveReplica", request, admin_pb.MoveReplicaResponse, MOVE_SECONDS
         )
         await self._catalog.change(cmd.MoveReplica(group, old, new))
+
+
+def _catalog_last(groups: Iterable[str]) -> list[str]:
+    """As long as the catalog itself has not moved, a restart finds the work where it was."""
+    return sorted(groups, key=lambda name: name == CATALOG)

@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -15,22 +16,32 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited", "level")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited", "level", "moves")
+    class Drain(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SERVES: _ClassVar[CatalogState.Drain]
+        LEADS_NOTHING: _ClassVar[CatalogState.Drain]
+        LEAVES: _ClassVar[CatalogState.Drain]
+    SERVES: CatalogState.Drain
+    LEADS_NOTHING: CatalogState.Drain
+    LEAVES: CatalogState.Drain
     class Node(_message.Message):
-        __slots__ = ("node_id", "address", "roles", "version", "oldest_level", "newest_level")
+        __slots__ = ("node_id", "address", "roles", "version", "oldest_level", "newest_level", "drain")
         NODE_ID_FIELD_NUMBER: _ClassVar[int]
         ADDRESS_FIELD_NUMBER: _ClassVar[int]
         ROLES_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
         OLDEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
         NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+        DRAIN_FIELD_NUMBER: _ClassVar[int]
         node_id: str
         address: str
         roles: _containers.RepeatedScalarFieldContainer[str]
         version: str
         oldest_level: int
         newest_level: int
-        def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., version: _Optional[str] = ..., oldest_level: _Optional[int] = ..., newest_level: _Optional[int] = ...) -> None: ...
+        drain: CatalogState.Drain
+        def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., version: _Optional[str] = ..., oldest_level: _Optional[int] = ..., newest_level: _Optional[int] = ..., drain: _Optional[_Union[CatalogState.Drain, str]] = ...) -> None: ...
     class Group(_message.Message):
         __slots__ = ("name", "members", "parts")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +118,15 @@ class CatalogState(_message.Message):
         old_node: str
         new_node: str
         def __init__(self, old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
+    class Move(_message.Message):
+        __slots__ = ("group", "old_node", "new_node")
+        GROUP_FIELD_NUMBER: _ClassVar[int]
+        OLD_NODE_FIELD_NUMBER: _ClassVar[int]
+        NEW_NODE_FIELD_NUMBER: _ClassVar[int]
+        group: str
+        old_node: str
+        new_node: str
+        def __init__(self, group: _Optional[str] = ..., old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RANGE_SPAN_FIELD_NUMBER: _ClassVar[int]
@@ -128,6 +148,7 @@ class CatalogState(_message.Message):
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     LIMITED_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -149,10 +170,11 @@ class CatalogState(_message.Message):
     revoked: _containers.RepeatedScalarFieldContainer[str]
     limited: _containers.RepeatedCompositeFieldContainer[CatalogState.Limited]
     level: int
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ..., level: _Optional[int] = ...) -> None: ...
+    moves: _containers.RepeatedCompositeFieldContainer[CatalogState.Move]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ..., level: _Optional[int] = ..., moves: _Optional[_Iterable[_Union[CatalogState.Move, _Mapping]]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit", "raise_level", "register_node")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit", "raise_level", "register_node", "add_node", "drain_node", "remove_node", "rebalance")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
@@ -249,6 +271,32 @@ class CatalogCommand(_message.Message):
         NAME_FIELD_NUMBER: _ClassVar[int]
         name: str
         def __init__(self, name: _Optional[str] = ...) -> None: ...
+    class AddNode(_message.Message):
+        __slots__ = ("node_id", "address", "roles")
+        NODE_ID_FIELD_NUMBER: _ClassVar[int]
+        ADDRESS_FIELD_NUMBER: _ClassVar[int]
+        ROLES_FIELD_NUMBER: _ClassVar[int]
+        node_id: str
+        address: str
+        roles: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, node_id: _Optional[str] = ..., address: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+    class DrainNode(_message.Message):
+        __slots__ = ("node_id", "drain")
+        NODE_ID_FIELD_NUMBER: _ClassVar[int]
+        DRAIN_FIELD_NUMBER: _ClassVar[int]
+        node_id: str
+        drain: CatalogState.Drain
+        def __init__(self, node_id: _Optional[str] = ..., drain: _Optional[_Union[CatalogState.Drain, str]] = ...) -> None: ...
+    class RemoveNode(_message.Message):
+        __slots__ = ("node_id",)
+        NODE_ID_FIELD_NUMBER: _ClassVar[int]
+        node_id: str
+        def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+    class Rebalance(_message.Message):
+        __slots__ = ("stops",)
+        STOPS_FIELD_NUMBER: _ClassVar[int]
+        stops: bool
+        def __init__(self, stops: _Optional[bool] = ...) -> None: ...
     class Grant(_message.Message):
         __slots__ = ("object", "table_id", "identity", "role")
         OBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -311,6 +359,10 @@ class CatalogCommand(_message.Message):
     SET_LIMIT_FIELD_NUMBER: _ClassVar[int]
     RAISE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     REGISTER_NODE_FIELD_NUMBER: _ClassVar[int]
+    ADD_NODE_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_NODE_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_NODE_FIELD_NUMBER: _ClassVar[int]
+    REBALANCE_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -330,4 +382,8 @@ class CatalogCommand(_message.Message):
     set_limit: CatalogCommand.SetLimit
     raise_level: CatalogCommand.RaiseLevel
     register_node: CatalogCommand.RegisterNode
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ..., raise_level: _Optional[_Union[CatalogCommand.RaiseLevel, _Mapping]] = ..., register_node: _Optional[_Union[CatalogCommand.RegisterNode, _Mapping]] = ...) -> None: ...
+    add_node: CatalogCommand.AddNode
+    drain_node: CatalogCommand.DrainNode
+    remove_node: CatalogCommand.RemoveNode
+    rebalance: CatalogCommand.Rebalance
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ..., raise_level: _Optional[_Union[CatalogCommand.RaiseLevel, _Mapping]] = ..., register_node: _Optional[_Union[CatalogCommand.RegisterNode, _Mapping]] = ..., add_node: _Optional[_Union[CatalogCommand.AddNode, _Mapping]] = ..., drain_node: _Optional[_Union[CatalogCommand.DrainNode, _Mapping]] = ..., remove_node: _Optional[_Union[CatalogCommand.RemoveNode, _Mapping]] = ..., rebalance: _Optional[_Union[CatalogCommand.Rebalance, _Mapping]] = ...) -> None: ...

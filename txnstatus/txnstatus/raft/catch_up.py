@@ -22,7 +22,7 @@ from txnstatus.raft.jobs import Jobs
 from txnstatus.raft.journal import Journal
 from txnstatus.raft.machine import Restoring
 from txnstatus.raft.replica import Replica
-from txnstatus.raft.settings import SLICE_SECONDS
+from txnstatus.raft.settings import SLICE_SECONDS, RaftSettings
 from txnstatus.raft.snapshot import Meta, SnapshotCorrupt
 from txnstatus.raft.transfer import SnapshotReceiver, SnapshotSender
 
@@ -49,7 +49,7 @@ class CatchUp:
         compaction: Compaction,
         restoring: Callable[[], Restoring],
         monotonic: Callable[[], float],
-        resend_seconds: float,
+        settings: RaftSettings,
     ) -> None:
         self._group = group
         self._disk = disk
@@ -59,19 +59,25 @@ class CatchUp:
         self._compaction = compaction
         self._restoring = restoring
         self._monotonic = monotonic
-        self._sender = SnapshotSender(disk, path, group, resend_seconds)
+        self._sender = SnapshotSender(disk, path, group, 4 * settings.heartbeat_seconds)
         self._receiver = SnapshotReceiver(disk, path, group, jobs, monotonic)
         self._loading: _Loading | None = None
 
     # ---- the leader's side
 
     def part_for(self, peer: str) -> pb.RaftMessage.SnapshotPart:
+        now = self._monotonic()
+        if self._disk.size(self._path) is None:
+            self._replica.forceLogCompaction()
+            return pb.RaftMessage.SnapshotPart(sent_micros=int(now * 1e6))
         try:
-            return self._sender.part(peer, self._compaction.completed, self._monotonic())
+            part = self._sender.part(peer, self._compaction.completed, now)
         except SnapshotCorrupt as error:
             log.error("%s: cannot send %s a snapshot, a new one is made: %s", self._group, peer, error)
             self._replica.forceLogCompaction()
-            return pb.RaftMessage.SnapshotPart()
+            part = pb.RaftMessage.SnapshotPart()
+        part.sent_micros = int(now * 1e6)
+        return part
 
     def answered(self, peer: str, reply: pb.RaftMessage.SnapshotReply) -> bool:
         """Whether the next part should go now."""

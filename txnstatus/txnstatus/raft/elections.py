@@ -18,6 +18,9 @@ Abstaining. A replica that starts with an empty directory as a member may have h
 acknowledged then is forgotten. Until it has caught up with a leader it does not vote, except to found the group. And it
 is silent at first: a leader that was deposed with its help would take its answers for a majority, and go on.
 
+Draining. A member that is drained, for maintenance, hands over as soon as another one has all that is committed. It
+lets one time-out more than others pass before it asks for votes: it leads only where nobody else can.
+
 Founding. A group that is new has only empty logs. A candidate with one begins a term if most members have never had
 another log, for certain; or if all members grant it their pre-vote, so that nobody has anything to lose.
 """
@@ -25,7 +28,7 @@ another log, for certain; or if all members grant it their pre-vote, so that nob
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.journal import Journal
@@ -103,6 +106,10 @@ class Elections:
         self._catch_up_to: int | None = None
         self.taking_over = False
         """Whether the leader has asked this replica to take its place, in this cycle."""
+        self.drained: Set[str] = frozenset()
+        """Members that lead nothing where another one can."""
+        self._has_waited = False
+        """Whether this replica has let a time-out pass, so that others lead, since it last heard from a leader."""
         self._silence = 0.0
         self._campaigned_at = self._elected_at = float("-inf")
         self._elected_term = -1
@@ -132,6 +139,7 @@ class Elections:
         self._last_leader = leader
         self._sent[leader] = sent
         self._asked_term = -1
+        self._has_waited = False
 
     def echo_for(self, leader: str) -> int:
         """What an answer to the leader carries: when it sent what is answered, by its own clock."""
@@ -186,8 +194,20 @@ class Elections:
         now = self._monotonic()
         if now - self._handed_over_at > self._settings.election_max_seconds:
             self._replica.step_down()
-        elif now - self._asked_successor_at >= self._settings.heartbeat_seconds and self._replica.ask_successor():
+        elif now - self._asked_successor_at >= self._settings.heartbeat_seconds and self._replica.ask_successor(
+            self.drained
+        ):
             self._asked_successor_at = now
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether this replica leads, and another one could."""
+        leads = self._replica.leading and self._handed_over_term != self.term
+        return leads and self._is_drained and self._replica.has_successor(self.drained)
+
+    @property
+    def _is_drained(self) -> bool:
+        return self._node_id in self.drained
 
     def _leader_is_near(self) -> bool:
         if self._replica.leading:
@@ -236,7 +256,9 @@ class Elections:
                 missing = set(self.members) - self._grants.keys() - {self._node_id}
                 log.info("%s: new, and waits for %s to begin", self._journal.directory, ", ".join(sorted(missing)))
             self._replica.postpone_election()
-            self._ask()
+            if alone or self._has_waited or not self._is_drained:
+                self._ask()
+            self._has_waited = True
         won = self._asked_term == self.term + 1 and self._would_win()
         if won:
             self._asked_term = -1
@@ -247,7 +269,7 @@ class Elections:
         """When this replica asks for another leader, as the connection to the one that it had has ended; infinite: it
         has not."""
         lost = self._replica.leader_id or self._last_leader
-        if lost in ("", self._node_id) or lost in self._connected or not self.may_campaign:
+        if lost in ("", self._node_id) or lost in self._connected or not self.may_campaign or self._is_drained:
             return float("inf")
         before = sum(1 for other in self._replica.order if other != lost and self._goes_before(other))
         promised_until = self._heard_leader_at + self._settings.promise_seconds

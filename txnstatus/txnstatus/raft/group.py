@@ -11,24 +11,26 @@ What pysyncobj 0.3.17 does otherwise, and what is done about it here, stands at 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 
-from txnstatus.errors import InvalidArgument, NotTheLeader, OutcomeUnknown, Unavailable
+from txnstatus.errors import NotTheLeader, OutcomeUnknown, Unavailable
 from txnstatus.process.disk import Disk, DiskFull
 from txnstatus.process.failpoints import failpoint
 from txnstatus.process.stop import stop_process
 from txnstatus.proto import raft_pb2 as pb
-from txnstatus.raft import messages
+from txnstatus.raft import members, messages
 from txnstatus.raft.catch_up import CatchUp
 from txnstatus.raft.compaction import Compaction
 from txnstatus.raft.elections import Elections
+from txnstatus.raft.entries import commands_of
 from txnstatus.raft.jobs import Jobs
+from txnstatus.raft.learners import Learners
 from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
 from txnstatus.raft.proposals import Proposal, Proposals
-from txnstatus.raft.replica import Replica, commands_of
+from txnstatus.raft.replica import Replica
 from txnstatus.raft.settings import RaftSettings
 from txnstatus.raft.snapshot import open_files
 
@@ -89,9 +91,8 @@ class RaftGroup:
         self._proposals = Proposals(f"{node_id} of {group}", self._replica)
         self.elections = Elections(node_id, settings, self.journal, self._replica, monotonic, self._send_late)
         files = (group, disk, path, self.jobs, self.journal)
-        resend = 4 * settings.heartbeat_seconds
-        self._catch_up = CatchUp(*files, self._replica, self.compaction, machine.restoring, monotonic, resend)
-        self._known_members = self.members
+        self._catch_up = CatchUp(*files, self._replica, self.compaction, machine.restoring, monotonic, settings)
+        self.learners = Learners(group, node_id, self.journal, self._replica, settings, monotonic)
         try:
             self.journal.sync()
         except DiskFull as error:
@@ -110,11 +111,11 @@ class RaftGroup:
                 # pysyncobj would ignore it, and the sender would go on leading whom it can never win back.
                 self._send_late(sender, pb.RaftMessage(term=self.term, stale_term={}))
                 return
-            if kind == "snapshot_part":
+            if kind == "snapshot_part" or self.learners.lacks_beginning(wire.append_entries.prev_log_index):
                 self._receive_part(sender, term, wire.snapshot_part)
                 return
         elif kind in ("append_reply", "snapshot_reply", "response_vote"):
-            if term != self.term or sender not in self.members:
+            if term != self.term or not self.learners.may_answer(sender, kind):
                 return  # an answer to another term's leader would be counted for entries the sender never saw
             if kind == "snapshot_reply":
                 self._receive_snapshot_reply(sender, wire.snapshot_reply)
@@ -154,9 +155,10 @@ class RaftGroup:
         sent_up_to = self._replica.next_index(sender)
         self._replica.deliver(sender, message)
         self.journal.settle()
-        self._adopt_members()
+        self.learners.adopt_members()
         if message["type"] == "next_node_idx":
             self._replica.set_progress(sender, sent_up_to, message)
+            self.learners.answered(sender)
 
     def _note_term(self, sender: str, term: int) -> None:
         if term > self.term:
@@ -169,7 +171,7 @@ class RaftGroup:
         self._deliver(sender, {"type": "append_entries", "term": term, "commit_index": 0})
         had = self._catch_up.take(sender, part)
         if had is not None:
-            has = {"type": "next_node_idx", "next_node_idx": had + 1, "reset": False, "success": True}
+            has = {"type": "next_node_idx", "next_node_idx": had + 1, "reset": not had, "success": had > 0}
             self._queue_message(sender, has)
 
     def _receive_snapshot_reply(self, sender: str, reply: pb.RaftMessage.SnapshotReply) -> None:
@@ -189,11 +191,7 @@ class RaftGroup:
 
         Raises NotTheLeader, InvalidArgument, or Unavailable: try again in a moment.
         """
-        new = tuple(member for member in self.members if member != remove)
-        if add and add not in new:
-            new = (*new, add)
-        if bool(add) == bool(remove) or not new:
-            raise InvalidArgument(f"one member of {self.group} is added or removed at a time, and never the last one")
+        new = members.changed(self.group, self.members, add, remove)
         if not self.is_ready:
             raise self.not_the_leader()
         if self.node_id not in new:
@@ -201,6 +199,7 @@ class RaftGroup:
             raise NotTheLeader(f"{self.node_id} leads {self.group}, and hands over before it is removed")
         if self._proposals.change_members or self.journal.members.index > self.commit_index:
             raise Unavailable(f"another change of the members of {self.group} is under way")
+        self.learners.check_caught_up(add)
         proposal = Proposal((), members=new)
         self._proposals.add(proposal)
         return proposal
@@ -221,9 +220,12 @@ class RaftGroup:
             self._proposals.refuse(self.not_the_leader())
         if not leading:
             self._catch_up.stop_sending()
+            self.learners.forget()
+        elif self.elections.gives_way and self.is_ready:
+            self.hand_over()
         self.compaction.step()
         self._replica.tick(campaign=self.elections.should_campaign())
-        self._adopt_members()
+        self.learners.adopt_members()
         if leading := self.is_leader:
             self.elections.leads()
         if not leading or self.term != self._proposals.term:
@@ -354,11 +356,10 @@ class RaftGroup:
         self._proposals.refuse(OutcomeUnknown(f"{self.node_id} stops"))
         self._replica.destroy()
 
-    def _adopt_members(self) -> None:
-        if self.members != self._known_members:
-            log.info("%s: %s counts the members %s", self.group, self.node_id, ", ".join(self.members))
-            self._known_members = self.members
-            self._replica.set_members(self.members)
+    def follow(self, replicas: Iterable[str], drained: Set[str]) -> None:
+        """`replicas`: nodes that are members, or are to be. `drained`: nodes that are to lead nothing."""
+        self.elections.drained = drained
+        self.learners.expect(replicas)
 
     def _apply(self, entry: bytes) -> Sequence[object]:
         try:
@@ -374,7 +375,6 @@ class RaftGroup:
 
     def _send_snapshot(self, peer: str) -> None:
         part = self._catch_up.part_for(peer)
-        part.sent_micros = int(self._monotonic() * 1e6)
         self._early.append((peer, pb.RaftMessage(group=self.group, term=self.term, snapshot_part=part)))
 
     def _queue_message(self, receiver: str, message: Message) -> None:

@@ -7,6 +7,7 @@ overlap. The first entry of a log, of index 1 and term 0, is the set that the gr
 
 from __future__ import annotations
 
+from txnstatus.errors import InvalidArgument
 from txnstatus.proto import raft_pb2 as pb
 
 MEMBERS = b"\x02"
@@ -25,6 +26,16 @@ def decode(command: bytes) -> Members | None:
     if command[:1] != MEMBERS:
         return None
     return tuple(pb.Members.FromString(command[1:]).node_ids)
+
+
+def changed(group: str, current: Members, add: str, remove: str) -> Members:
+    """The members once one is added or removed. Raises InvalidArgument."""
+    new = tuple(member for member in current if member != remove)
+    if add and add not in new:
+        new = (*new, add)
+    if bool(add) == bool(remove) or not new:
+        raise InvalidArgument(f"one member of {group} is added or removed at a time, and never the last one")
+    return new
 
 
 class Configurations:

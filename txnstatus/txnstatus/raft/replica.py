@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import functools
 import logging
-import struct
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 import pysyncobj.syncobj
@@ -20,6 +19,7 @@ from pysyncobj.transport import Transport
 
 from txnstatus.raft import members
 from txnstatus.raft.compaction import Compaction
+from txnstatus.raft.entries import entry_of, is_commands
 from txnstatus.raft.journal import Journal
 from txnstatus.raft.members import Members
 from txnstatus.raft.messages import Message
@@ -30,11 +30,9 @@ pysyncobj.syncobj.PIPE_NOTIFIER_ENABLED = False
 # It looks at its clock all the time, through a function of Python.
 pysyncobj.syncobj.monotonicTime = time.monotonic
 
-_REGULAR = bytes([pysyncobj.syncobj._COMMAND_TYPE.REGULAR])
 _OTHERS = (bytes([pysyncobj.syncobj._COMMAND_TYPE.NO_OP]), members.MEMBERS)
 _FOLLOWER = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
 _LEADER = pysyncobj.syncobj._RAFT_STATE.LEADER
-_LENGTH = struct.Struct("<I")
 MAX_BATCH_BYTES = 1 << 20
 """Bytes of all commands of one entry; a larger single command is refused."""
 MAX_BATCH_COMMANDS = 256
@@ -116,6 +114,7 @@ class Replica(SyncObj):  # type: ignore[misc]
         """Moment when spared followers get what has gathered, by pysyncobj's clock."""
         self._SyncObj__connectedNodes: set[Node] = set()
         self._SyncObj__otherNodes: set[Node] = set()
+        self._SyncObj__readonlyNodes: set[Node] = set()
         # pysyncobj opens its files by path, in its constructor; ours are open already.
         library = pysyncobj.syncobj
         factories = library.createJournal, library.Serializer
@@ -205,13 +204,20 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def _spares(self, behind: set[Node]) -> set[Node]:
         """Followers that no majority needs. Of several that are equally far along, each group asks another first."""
-        matches, order = self._SyncObj__raftMatchIndex, self.order
-        able = sorted(self._reachable - behind, key=lambda node: (-matches[node], order.index(node.id)))
-        return set(able[(len(self._SyncObj__otherNodes) + 1) // 2 :])
+        matches, order, learners = self._SyncObj__raftMatchIndex, self.order, self._SyncObj__readonlyNodes
+        voters = self._reachable - behind - learners
+        able = sorted(voters, key=lambda node: (-matches[node], order.index(node.id)))
+        return learners.union(able[(len(self._SyncObj__otherNodes) + 1) // 2 :])
 
     @property
     def _reachable(self) -> set[Node]:
-        return self._SyncObj__otherNodes & self._SyncObj__connectedNodes
+        """Learners, too."""
+        return self._followers & self._SyncObj__connectedNodes
+
+    @property
+    def _followers(self) -> set[Node]:
+        """The other members and the learners. pysyncobj sends to these, and counts those alone."""
+        return self._SyncObj__otherNodes | self._SyncObj__readonlyNodes
 
     def _lacking(self) -> set[Node]:
         """Followers to whom not all entries were sent."""
@@ -222,8 +228,7 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[list[object] | None, int], None]) -> None:
         """Queues one entry of all the commands; `ended` hears what each `apply` returned, or a reason."""
-        framed = b"".join([part for command in commands for part in (_LENGTH.pack(len(command)), command)])
-        self._applyCommand(_REGULAR + framed, ended)
+        self._applyCommand(entry_of(commands), ended)
 
     def submit_members(self, new: Members, ended: Callable[[list[object] | None, int], None]) -> None:
         self._applyCommand(members.encode(new), ended)
@@ -269,19 +274,27 @@ class Replica(SyncObj):  # type: ignore[misc]
 
     # ---- members
 
-    def set_members(self, current: Members) -> None:
-        """Whom this replica counts, and sends to. pysyncobj's own way of changing that is left alone."""
+    def set_members(self, current: Members, learners: Iterable[str] = ()) -> None:
+        """Whom this replica counts, and to whom it sends beside them. pysyncobj's own way of changing that is left
+        alone. What is known of how far a learner has come stays known when it becomes a member."""
         others = {_peer(node_id) for node_id in current if node_id != self._own_id}
-        for gone in self._SyncObj__otherNodes - others:
+        learning = {_peer(node_id) for node_id in learners} - others - {_peer(self._own_id)}
+        before = self._followers
+        for gone in before - others - learning:
             for kept in (self._SyncObj__raftNextIndex, self._SyncObj__raftMatchIndex, self._SyncObj__lastResponseTime):
                 kept.pop(gone, None)
-        for new in others - self._SyncObj__otherNodes:
+        for new in (others | learning) - before:
             self._SyncObj__raftNextIndex[new] = self._SyncObj__raftLog[-1].idx + 1
             self._SyncObj__raftMatchIndex[new] = 0
             self._SyncObj__lastResponseTime[new] = pysyncobj.syncobj.monotonicTime()
-        self._SyncObj__otherNodes = others
+        self._SyncObj__otherNodes, self._SyncObj__readonlyNodes = others, learning
         everybody = {self._own_id, *current}
         self.order = sorted(everybody, key=lambda node_id: zlib.crc32(f"{self._group} {node_id}".encode()))
+
+    def matched(self, peer: str) -> int:
+        """The last entry that a follower is known to have."""
+        indexes: dict[Any, int] = self._SyncObj__raftMatchIndex
+        return indexes.get(_peer(peer), 0)
 
     # ---- elections
 
@@ -315,16 +328,28 @@ class Replica(SyncObj):  # type: ignore[misc]
         if self._SyncObj__raftElectionDeadline == held:
             self._SyncObj__raftElectionDeadline = deadline
 
-    def ask_successor(self) -> bool:
-        """Asks the follower that is furthest along to take over, if it has everything."""
+    def ask_successor(self, avoided: Set[str]) -> bool:
+        """Asks the follower that is furthest along to take over, if it has everything; one of those that are avoided
+        only if there is no other."""
+        successor = self.most_advanced_peer(avoided) or self.most_advanced_peer()
         asked: list[int] = []
-        self.transferLeadership(callback=lambda _result, failure: asked.append(failure))
+        if successor:
+            self.transferLeadership(_peer(successor), lambda _result, failure: asked.append(failure))
         return asked == [SUCCESS]
 
-    def most_advanced_peer(self) -> str:
+    def has_successor(self, avoided: Set[str]) -> bool:
+        """Whether one that is not avoided has all that is committed, and is connected."""
+        successor = self.most_advanced_peer(avoided)
+        return bool(successor) and self.matched(successor) >= int(self._SyncObj__raftCommitIndex)
+
+    def most_advanced_peer(self, avoided: Set[str] = frozenset()) -> str:
         """The most advanced of the connected peers; empty = there is none."""
         matches = self._SyncObj__raftMatchIndex
-        near = [(matches.get(node, 0), node.id) for node in self._SyncObj__otherNodes & self._SyncObj__connectedNodes]
+        near = [
+            (matches.get(node, 0), node.id)
+            for node in self._SyncObj__otherNodes & self._SyncObj__connectedNodes
+            if node.id not in avoided
+        ]
         return str(max(near)[1]) if near else ""
 
     def step_down(self) -> None:
@@ -373,18 +398,3 @@ def _configuration(settings: RaftSettings) -> SyncObjConf:
         useFork=False,
         dynamicMembershipChange=False,
     )
-
-
-def is_commands(entry: bytes) -> bool:
-    """Whether it is an ordinary one."""
-    return entry[:1] == _REGULAR
-
-
-def commands_of(entry: bytes) -> Sequence[bytes]:
-    """The commands in an ordinary entry."""
-    commands, start, size, length_of = [], len(_REGULAR), len(entry), _LENGTH.unpack_from
-    while start < size:
-        end = start + _LENGTH.size + length_of(entry, start)[0]
-        commands.append(entry[start + _LENGTH.size : end])
-        start = end
-    return commands

@@ -68,6 +68,8 @@ def open_files(
         if len(journal) == 0 and bootstrap:
             journal.add(encode(bootstrap), 1, 0)
             journal.abstaining = len(bootstrap) > 1 and not never_here
+        elif len(journal) == 0:
+            journal.abstaining = True  # it joins, and may have been a member before, until it was moved away
         return None, journal
     if journal.is_new:
         raise SnapshotCorrupt(f"{journal.directory} is missing, and {path} is there. {REPAIR}")

@@ -21,6 +21,7 @@ from txnstatus.roles import Role, View
 OF_CATALOG = frozenset(
     {
         *("format", "version", "cluster_id", "nodes", "groups", "replication", "participant_shards", "replacement"),
+        "moves",
         *("range_span", "next_range", "joined", "floor", "options", "foreign", "placements"),
         *("is_public", "revoked", "limited", "level"),
     }
@@ -120,6 +121,10 @@ SHOWN: Mapping[str, Callable[[View, Any], Any]] = {
     "txnstatus.Admin/SetLimit": _catalog_of(admin.SetLimitResponse),
     "txnstatus.Admin/SetOption": _catalog_of(admin.SetOptionResponse),
     "txnstatus.Admin/ReplaceNode": _catalog_of(admin.ReplaceNodeResponse),
+    "txnstatus.Admin/AddNode": _catalog_of(admin.AddNodeResponse),
+    "txnstatus.Admin/DrainNode": _catalog_of(admin.DrainNodeResponse),
+    "txnstatus.Admin/RemoveNode": _catalog_of(admin.RemoveNodeResponse),
+    "txnstatus.Admin/Rebalance": _catalog_of(admin.RebalanceResponse),
     "txnstatus.Admin/AddGroup": _catalog_of(admin.AddGroupResponse),
     "txnstatus.Admin/PlaceDatabase": _catalog_of(admin.PlaceDatabaseResponse),
     "txnstatus.Admin/RemoveForeign": _catalog_of(admin.RemoveForeignResponse),

@@ -66,7 +66,7 @@ function facts(pairs) {
 
 // ---- pages
 
-function cluster({ id, nodes, groups, options }) {
+function cluster({ id, nodes, groups, moves, options }) {
   const silent = nodes.filter((node) => !node.answers);
   return [
     el("h1", {}, "Cluster"),
@@ -76,17 +76,25 @@ function cluster({ id, nodes, groups, options }) {
       ["address", (row) => row.address],
       ["roles", (row) => lines(row.roles)],
       ["", (row) => (row.answers ? span("good", "answers") : span("bad", "no answer"))],
+      ["leads", (row) => (row.drain ? span("bad", `nothing: ${row.drain}`) : "")],
     ], nodes, "There are no nodes."),
     el("h2", {}, "Groups"),
     table("Replicas of groups", [
       ["node", (row) => row.node],
       ["group", (row) => text(row.group)],
-      ["role", (row) => span({ leader: "good", follower: "quiet" }[row.role] ?? "bad", row.role)],
+      ["role", (row) => span({ leader: "good", follower: "quiet", learner: "quiet", "no replica": "quiet" }[row.role] ?? "bad", row.role)],
       ["term", (row) => number(row.term), "number"],
       ["committed", (row) => number(row.committed), "number"],
       ["applied", (row) => number(row.applied), "number"],
       ["parts", (row) => lines(row.parts ?? [])],
     ], groups, "There are no groups."),
+    el("h2", {}, "Moves"),
+    table("Replicas that move", [
+      ["group", (row) => row.group],
+      ["from", (row) => text(row.from_node)],
+      ["to", (row) => text(row.to_node)],
+      ["state", (row) => row.state],
+    ], moves, "None: no replica moves."),
     el("h2", {}, "Options"),
     table("Options of the cluster", [
       ["option", (row) => row.name],

@@ -1,0 +1,50 @@
+"""Load on a cluster whose replicas come and go, and who its members are."""
+
+from __future__ import annotations
+
+from tests.support import commit_until_known, rows, wait_until
+from txnclient import Client
+from txndeploy.local.cluster import LocalCluster
+from txndeploy.local.programs import Programs
+from txndeploy.node.config import RaftSection
+
+RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8, snapshot_entries=50)
+"""Snapshots come early, so the new node has to get some."""
+
+
+class Load(Programs):
+    """One program that commits a row after the other."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(1)
+        self._client = client
+        self.committed: list[int] = []
+        self.error: Exception | None = None
+
+    def run(self, _number: int) -> None:
+        number = 0
+        try:
+            while not self.ended.is_set():
+                txn = self._client.begin()
+                txn.write(rows(number), "t.one")
+                txn.write(rows(number), "t.two")
+                commit_until_known(txn)
+                self.committed.append(number)
+                number += 1
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            self.error = error
+
+    def more(self, count: int) -> None:
+        goal = len(self.committed) + count
+        wait_until(lambda: self.error or len(self.committed) >= goal, f"{count} more commits", 90)
+        assert self.error is None
+
+
+def members(cluster: LocalCluster) -> dict[str, set[str]]:
+    """What the running nodes say of each group."""
+    said: dict[str, set[str]] = {}
+    for node in cluster.configs:
+        status = cluster.status(node)
+        for group in status.groups if status else ():
+            said.setdefault(group.group, set()).update(group.members)
+    return said
