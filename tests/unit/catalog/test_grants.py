@@ -61,6 +61,21 @@ def test_what_is_granted_on_a_table_is_not_granted_on_a_later_one_of_its_name() 
     assert not after(catalog, cmd.ForgetGrants("air.t", "0.9")).grants
 
 
+def test_what_is_granted_on_a_table_moves_to_its_new_name_in_whichever_step_it_is_interrupted() -> None:
+    for done in range(4):
+        catalog = new_catalog()
+        before = after(
+            catalog,
+            *(cmd.Grant("air.t", "0.3", who, role) for who, role in (("bob", "owner"), ("ada", "reader"))),
+            cmd.Grant("air.u", "0.1", "eve", "owner"),  # on a table that had the new name, and is gone
+        )
+        steps = grants.moved(before.grants["air.t"], "air.u")
+        after(catalog, *steps[:done])  # somebody else begins anew
+        found = after(catalog, *(grants.moved(catalog.state.grants["air.t"], "air.u") if done < len(steps) else ()))
+        assert found.grants == {"air.u": replace(before.grants["air.t"], object="air.u")}
+        assert len(steps) == 3
+
+
 @pytest.mark.parametrize(
     "command",
     [
