@@ -43,6 +43,8 @@ class Side:
     cluster: LocalCluster
     shown: Tls | None
     """What this process shows as a client; None: there is no TLS."""
+    serves: Tls | None = None
+    """What a node shows."""
     nodes: list[float] = field(default_factory=list)
     """Seconds of CPU of all nodes, by round."""
     client: list[float] = field(default_factory=list)
@@ -57,7 +59,9 @@ def measure(
     with ExitStack() as stack:
         sides = {name: _side(stack, secure=name == "TLS") for name in ("plain", "TLS")}
         asyncio.run(_run(sides, in_flight, transactions, rounds))
-        shown = sides["TLS"].shown
+        serves = sides["TLS"].serves
+        assert serves is not None, "one side has TLS"
+        alone = list(_alone(serves))  # while its files are there
     yield table_of(
         f"{rounds} x {transactions} transactions, {in_flight} in flight",
         ("", "nodes, ms CPU each", "client, ms CPU each", "a second"),
@@ -70,8 +74,7 @@ def measure(
     rates = [plain / with_tls for plain, with_tls in zip(sides["plain"].wall, sides["TLS"].wall, strict=True)]
     median, least, most = statistics.median(rates), min(rates), max(rates)
     yield f"transactions a second with TLS / without: {median:.2f} ({least:.2f} to {most:.2f})"
-    assert shown is not None, "one side has TLS"
-    yield from _alone(shown)
+    yield from alone
 
 
 def _side(stack: ExitStack, *, secure: bool) -> Side:
@@ -81,9 +84,11 @@ def _side(stack: ExitStack, *, secure: bool) -> Side:
     if not secure:
         return Side(cluster, None)
     shown = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    Authority.load(cluster.directory / "authority").issue(Kind.USER, OWNER, shown)
+    authority = Authority.load(cluster.directory / "authority")
+    authority.issue(Kind.USER, OWNER, shown / "user")
+    authority.issue(Kind.NODE, OWNER, shown / "node")
     client.grant("writer", OWNER, on=None)
-    return Side(cluster, tls.within(shown))
+    return Side(cluster, tls.within(shown / "user"), tls.within(shown / "node"))
 
 
 async def _run(sides: dict[str, Side], in_flight: int, transactions: int, rounds: int) -> None:

@@ -29,6 +29,8 @@ from txnstatus.security.principals import Kind
 SHARE = 50
 """Transactions that the noisy user may begin in a second, and that the quiet one begins."""
 TICK_SECONDS = 0.02
+MOST = 5_000
+"""Calls that the noisy one has under way: with more it waits."""
 QUIET, NOISY = "quiet", "noisy"
 ASKED = "asked by the noisy one, a second"
 
@@ -65,15 +67,21 @@ class Noise:
     async def connect(self) -> AsyncIterator[Operation]:
         async with user(self.address, self.shown) as channel:
             each = round(self.times * SHARE * TICK_SECONDS)
-            due = time.perf_counter()
+            due, under_way = time.perf_counter(), set[asyncio.Task[None]]()
 
             async def tick(_: int) -> None:
                 nonlocal due
                 due = max(due + TICK_SECONDS, time.perf_counter() - 1.0)
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                await asyncio.gather(*(self._ask(channel) for _ in range(each)))
+                while len(under_way) >= MOST:
+                    await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                for _ in range(each):
+                    task = asyncio.create_task(self._ask(channel))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
 
             yield tick
+            await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _ask(self, channel: PeerChannel) -> None:
         if self.reads:
