@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from txnclient.control.words import Words, literal
+from txnstatus.errors import InvalidArgument
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +200,17 @@ def _undo(words: Words) -> Call:
 
 def _restore(words: Words) -> Call:
     given, catalog, tables = {"savepoint": "NULL", "version": "NULL", "as_of": "NULL"}, "", list[str]()
+    before = ""
     while not words.skip("TO"):
         if tables:
             words.require(",")
-        catalog, table = words.read_table()
+        other, table = words.read_table()
+        if tables and other != catalog:
+            raise InvalidArgument(
+                f"{before} is in catalog {catalog}, and {other}.{table} in {other}",
+                hint="a restore is a transaction of one cluster: say one for each",
+            )
+        catalog, before = other, table
         tables.append(literal(table))
     if words.skip("SAVEPOINT"):
         given["savepoint"] = words.read_value()

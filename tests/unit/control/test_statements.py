@@ -167,6 +167,14 @@ def test_a_table_that_is_in_no_catalog_of_ours() -> None:
     assert call("LOCK TABLE txn.air.flights SHARED", elsewhere) is not None
 
 
+def test_a_restore_is_of_one_catalogs_tables() -> None:
+    """All tables were looked for in the last catalog, where others may have their names."""
+    several = Session(["one", "two"], "one", ["air"])
+    assert call("RESTORE TABLES flights, one.air.legs TO VERSION 5", several) is not None
+    with pytest.raises(InvalidArgument, match=r"flights is in catalog one, and two\.air\.legs in two"):
+        call("RESTORE TABLES flights, two.air.legs TO VERSION 5", several)
+
+
 def test_which_catalog_is_meant() -> None:
     several = Session(["one", "two"], "spark_catalog", [])
     with pytest.raises(InvalidArgument, match="which of the catalogs one, two"):
