@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +15,11 @@ from tests.integration.upgrade.versions import BEFORE, NEWER, NEWER_LEVEL, NOW, 
 from tests.support import FAST_RAFT, SCHEMA, connect, fast_cluster, rows, wait_until
 from txndeploy.local.cluster import LocalCluster
 from txnstatus import features
+from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.errors import IllegalState, TxnError
 from txnstatus.proto import admin_pb2 as pb
+from txnstatus.types import Timestamp
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +198,66 @@ def test_a_program_of_before_goes_on_at_the_new_level(tmp_path: Path, before: Pa
         told = versions.run_before(PROGRAM, cluster.addresses).split()
         assert Path(told[0]).is_relative_to(before)
         assert told[1:] == ["1", "1"]
+
+
+APPLY = """
+import dataclasses, sys
+from txnstatus.catalog import commands as cmd
+from txnstatus.catalog.catalog import NodeInfo, initial, to_wire
+from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.options import Options
+nodes = {name: NodeInfo(f"{name}:1", ("status", "participant")) for name in ("n1", "n2", "n3")}
+state = initial(nodes, participant_shards=4, replication=3, range_span=100, options=Options())
+if hasattr(state, "level"):
+    state = dataclasses.replace(state, level=1)
+catalog = Catalog(dataclasses.replace(state, version=1, cluster_id="air.1"))
+for data in sys.argv[1:]:
+    outcome = catalog.apply(cmd.decode(bytes.fromhex(data)))
+    print(type(outcome).__name__, to_wire(catalog.state).SerializeToString(deterministic=True).hex())
+"""
+FIRST_LEVEL: list[cmd.Command] = [
+    cmd.AddGroup("group-1"),
+    cmd.AddRange(0),
+    cmd.ReplaceNode("n2", "n9", "n9:1"),
+    cmd.AddGroup("group-2"),
+    cmd.ReplaceNode("n3", "n8", "n8:1"),
+    cmd.MoveReplica("group-0", "n2", "n9"),
+    cmd.FinishReplacement(),
+    cmd.MoveReplica("group-1", "n2", "n9"),
+    cmd.MoveReplica("group-1", "n2", "n9"),
+    cmd.MoveReplica("catalog", "n2", "n9"),
+    cmd.FinishReplacement(),
+    cmd.FinishReplacement(),
+    cmd.AddGroup("group-2"),
+    cmd.DropRange(0, Timestamp(17)),
+    cmd.AddRange(1),
+    cmd.PlaceDatabase("air", "group-1"),
+    cmd.SetOption("retention_ms", 5),
+    cmd.SetOption("no_such", 5),
+    cmd.Grant("air", "", "ada", "reader"),
+    cmd.Grant("air.t", "1.1", "ada", "owner"),
+    cmd.ForgetGrants("air.t", "1.1"),
+    cmd.Revoke("air", "ada", "reader"),
+    cmd.TurnTicketKey(0, bytes(32)),
+    cmd.Distrust("user/eve"),
+    cmd.Distrust("node/n9"),
+    cmd.RegisterForeign("billing", "h:1", "pg"),
+    cmd.RemoveForeign("billing"),
+]
+
+
+def test_commands_of_the_first_level_do_the_same_in_both_versions(before: Path) -> None:
+    """Byte for byte, after each; also those that are refused."""
+    encoded = [cmd.encode(command).hex() for command in FIRST_LEVEL]
+    was = Versions(before).run_before(APPLY, *encoded).splitlines()
+    now = subprocess.run([sys.executable, "-c", APPLY, *encoded], capture_output=True, check=True, text=True)
+    differ = [
+        (command, *pair)
+        for command, *pair in zip(FIRST_LEVEL, was, now.stdout.splitlines(), strict=True)
+        if pair[0] != pair[1]
+    ]
+    assert not differ, differ[0]
+    assert {line.split()[0] for line in was} == {"CatalogState", "Rejected"}
 
 
 def test_a_newer_version_comes_goes_and_stays(tmp_path: Path) -> None:
