@@ -79,6 +79,30 @@ def test_a_node_that_runs_gives_its_place_to_another_and_goes_on_until_then(monk
     ]
 
 
+def test_a_drained_node_leads_nothing_and_costs_nothing() -> None:
+    faults = [Fault(2.0 + 3.0 * number, "drain", f"n{number + 1}", "", 2.0) for number in range(3)]
+    lines: list[str] = []
+    result = world.run(calm(*faults, seconds=12.0), lambda _at, who, text: lines.append(f"{who}: {text}"))
+    assert not result.violations
+    assert result.faults == {"drain": 3}
+    orders = [line for line in lines if line.startswith("operator: n")]
+    assert orders == [f"operator: n{n}: {word}" for n in (1, 2, 3) for word in ("LEADS_NOTHING", "SERVES")]
+
+
+@pytest.mark.parametrize("old", ["n1", "n2", "n3"])
+def test_a_node_joins_gets_its_part_and_another_one_leaves(old: str) -> None:
+    lines: list[str] = []
+    faults = Fault(2.0, "spread", old), Fault(4.5, "kill", "n2" if old != "n2" else "n3", "", 1.0)
+    result = world.run(calm(*faults, seconds=15.0), lambda _at, who, text: lines.append(f"{who}: {text}"))
+    assert not result.violations
+    assert +result.faults == {"spread": 1, "kill": 1}
+    assert [line for line in lines if line.startswith("operator: n")] == [
+        "operator: n4 has its part",
+        f"operator: {old}: LEAVES",
+        f"operator: {old} has left",
+    ]
+
+
 def test_a_process_whose_sync_failed_ends_itself_and_comes_back() -> None:
     lines: list[str] = []
     made = calm(Fault(2.0, "lost_sync", "n1", "", 0.5))

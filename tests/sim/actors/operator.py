@@ -110,6 +110,33 @@ class Operator:
 
         self._world.launch_client("operator", order)
 
+    # ---- nodes that are drained, come and leave
+
+    def drain(self, node: str, drain: str) -> None:
+        async def order(client: Client) -> None:
+            await client.drain_node(node, drain)
+
+        self._world.launch_client("operator", order)
+
+    def spread(self, old: str) -> bool:
+        """Has a new node join and get replicas, and then `old` give its own away and leave; False: not now."""
+        machine = self._world.cluster.machines[old]
+        if not self._may_go(old) or not machine.is_up:
+            return False
+        machine.leaves = True
+        world, new = self._world, f"n{len(self._world.cluster.machines) + 1}"
+        self.successors[old] = new
+        world.cluster.machines[new] = self._new_machine(new)
+        world.note_clocks()
+        world.cluster.start(new)
+
+        async def order(client: Client) -> None:
+            await client.spread(new, f"{new}:7050", old)
+            self._switch_off(machine)
+
+        world.loop.post_later(JOIN_SECONDS, world.launch_client, "operator", order)
+        return True
+
     # ---- a node that goes for good
 
     def replace(self, old: str) -> bool:

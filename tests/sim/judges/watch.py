@@ -297,6 +297,8 @@ class WatchedGroup(RaftGroup):
     def close(self) -> None:
         if not self.departs:
             self._replica_watch.closes()
+            self.history.promises.pop(self.node_id, None)  # it was moved away: where it comes back, it abstains
+            self.history.needed[self.node_id] = self.history.committed
         self.history.groups.pop(self.node_id, None)
         super().close()
 

@@ -146,14 +146,22 @@ class Nemesis:
     def _add_group(self, _fault: Fault) -> None:
         self._world.operator.add_group()
 
+    def _drain(self, fault: Fault) -> Callable[[], None]:
+        self._world.operator.drain(fault.target, "LEADS_NOTHING")
+        return lambda: self._world.operator.drain(fault.target, "SERVES")
+
+    def _spread(self, fault: Fault) -> Callable[[], None] | None:
+        return self._or_kill(fault, self._world.operator.spread)
+
     def _replace(self, fault: Fault) -> Callable[[], None] | None:
-        if self._world.operator.replace(fault.target):
-            return None
-        self._instead(fault, "kill")
-        return self._kill(fault)
+        return self._or_kill(fault, self._world.operator.replace)
 
     def _displace(self, fault: Fault) -> Callable[[], None] | None:
-        if self._world.operator.displace(fault.target):
+        return self._or_kill(fault, self._world.operator.displace)
+
+    def _or_kill(self, fault: Fault, order: Callable[[str], bool]) -> Callable[[], None] | None:
+        """What the operator is to do; a kill, where he may not."""
+        if order(fault.target):
             return None
         self._instead(fault, "kill")
         return self._kill(fault)
