@@ -13,10 +13,11 @@ import psycopg
 import pytest
 
 from tests import blocks
+from tests.collector import collecting
 from tests.faults.points import FOREIGN_POINTS
 from tests.postgres.rig import NAME, Host
 from tests.postgres.server import PostgresServer, find_binaries
-from tests.support import commit_until_known, connect, foreign, rows, visible, wait_until
+from tests.support import commit_until_known, connect, fast_cluster, foreign, rows, visible, wait_until
 from txnclient import (
     Client,
     CommitUnknown,
@@ -30,6 +31,7 @@ from txnclient import (
 )
 from txnclient.foreign.work import ForeignWork
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.tracing import spans
 
 pytestmark = pytest.mark.usefixtures("host")
 
@@ -44,6 +46,30 @@ def bills(server: PostgresServer, *ids: int) -> list[int]:
 
 def await_nothing_prepared(server: PostgresServer) -> None:
     wait_until(lambda: server.prepared() == [], "nothing is left prepared", RESOLVED_SECONDS)
+
+
+def test_what_the_host_does_is_in_the_trace(
+    server: PostgresServer, bill: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pins: the host began no traces, whatever its environment asked for."""
+    name = "traced"
+    with collecting() as collector:
+        for variable, value in collector.environment.items():
+            monkeypatch.setenv(variable, value)
+        cluster = fast_cluster(tmp_path / "cluster", nodes=1, environment=collector.environment)
+        with cluster, Host(tmp_path, cluster, server, name) as host:
+            host.start()
+            with (
+                connect(cluster) as client,
+                client.transaction(label="billed") as txn,
+                txn.postgres(name, server.conninfo) as connection,
+            ):
+                connection.execute(INSERT, (bill,))
+            spans.close(5.0)
+            seen = wait_until(lambda: collector.spans(service="txnstatus-participant"), "the host sends its spans")
+        (whole,) = [each for each in collector.spans(name="transaction") if each.facts["txn.label"] == "billed"]
+        assert {(each.trace, each.process) for each in seen} == {(whole.trace, name)}
+    assert bills(server, bill) == [bill]
 
 
 def test_a_commit_shows_in_both_and_leaves_nothing_prepared(

@@ -16,6 +16,7 @@ from txndeploy import logs
 from txndeploy.errors import StartError
 from txndeploy.logs import Level, LogFormat
 from txndeploy.node.process import OWN_DESCRIPTORS, arm_failpoints, stop_signals
+from txndeploy.node.telling import LAST_SPANS_SECONDS
 from txnparticipant.foreign.host import ForeignHost
 from txnparticipant.foreign.protocol import Participant
 from txnstatus.catalog.catalog import CatalogState
@@ -37,6 +38,7 @@ from txnstatus.security import tls
 from txnstatus.security.principals import Kind
 from txnstatus.security.tls import Tls
 from txnstatus.status.ranges import StatusRanges
+from txnstatus.tracing import beginning, spans
 
 ResultT = TypeVar("ResultT")
 
@@ -198,8 +200,11 @@ def run(
 
     try:
         arm_failpoints()
+        beginning.begin("txnstatus-participant", name)
         uvloop.run(serve())
-    except StartError as error:
+    except (StartError, InvalidArgument) as error:
         print(f"txnctl participant: {error}", file=sys.stderr)
         return 2
+    finally:
+        spans.close(LAST_SPANS_SECONDS)
     return 0
