@@ -35,7 +35,7 @@ def document(cluster: LocalCluster, name: str) -> Any:
 def test_the_cluster_has_nodes_groups_and_options(cluster: LocalCluster) -> None:
     found = document(cluster, "cluster")
     assert [(node["node"], node["answers"]) for node in found["nodes"]] == [("n1", True)]
-    assert {"node", "group", "parts", "role", "term", "committed", "applied"} == found["groups"][0].keys()
+    assert {"node", "group", "parts", "role", "term", "committed", "applied", "drain"} == found["groups"][0].keys()
     assert {"leader"} == {group["role"] for group in found["groups"]}
     assert "retention_ms" in {option["name"] for option in found["options"]}
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.exhaustive import invariants as rules
 from tests.exhaustive.clients import APPEND, OVERWRITE, Config
 from tests.exhaustive.faults import Patch, Planted
-from tests.exhaustive.violation import OWN_CHECKS
+from tests.exhaustive.violation import OWN_CHECKS, TOTAL
 from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
@@ -133,7 +133,7 @@ PLANTED_TOGETHER = (
         "a commit that comes again begins again",
         lambda patch: patch.setitem(TRANSITIONS, (TxnState.COMMITTED, Op.BEGIN_COMMIT), TxnState.COMMIT_IN_PROGRESS),
         HERE,
-        rules.ONE_OUTCOME,
+        TOTAL,
         13,
     ),
     Planted("a begin that comes again begins again", _begins_are_not_known_again, HERE, OWN_CHECKS, 4),

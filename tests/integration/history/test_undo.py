@@ -228,10 +228,10 @@ def test_what_cannot_be_is_told(client: Client, new_table: NewTable) -> None:
     client.create_table(table, "id bigint")
     dropped = next(each for each in client.timeline(table=table) if each.label.startswith("drop table"))
     for txn_id in (receipt.txn_id, dropped.txn_id):
-        with pytest.raises(IllegalState, match="was dropped since"):
+        with pytest.raises(IllegalState, match="was dropped or renamed since"):
             client.undo(txn_id)
     assert ids(client, table) == []
-    with pytest.raises(IllegalState, match="was dropped since"):
+    with pytest.raises(IllegalState, match="was dropped or renamed since"):
         client.restore(receipt.commit_timestamp, [table])
 
 

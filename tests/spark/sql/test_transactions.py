@@ -167,9 +167,8 @@ def test_a_label_and_a_snapshot(sql: Sql, client: Client, new_table: NewTable) -
     assert found(sql(f"SELECT * FROM txn.{table}")) == [1, 3]
     sql("COMMIT")
     assert there(client, table) == [1, 2, 3]
-    sql("SET TRANSACTION SNAPSHOT TIMESTAMP '2999-01-01'")
     with pytest.raises(InvalidArgument, match="in the future"):
-        sql("BEGIN")
+        sql("SET TRANSACTION SNAPSHOT TIMESTAMP '2999-01-01'")
     sql(f"SET TRANSACTION SNAPSHOT {then}")
     assert found(sql(f"BEGIN ATOMIC SELECT * FROM txn.{table}; END")) == [1]
 

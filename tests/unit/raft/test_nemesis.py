@@ -47,16 +47,19 @@ def mend(cluster: Cluster) -> None:
 
 
 def change_members(cluster: Cluster) -> None:
-    """A step of replacing a member by a new node, through whoever says that it leads."""
+    """A step of replacing a member by a new node, through whoever says that it leads: the new one learns first."""
     rng = cluster.rng
     for leader in cluster.leaders():
         members = cluster[leader].live.members
         spare = [i for i in cluster.ids if i.startswith("new") and i not in members]
+        for node in cluster.up:
+            node.live.follow((*members, *spare[:1]), frozenset())
         try:
-            if len(members) >= 3:
+            if len(members) > 3:
                 cluster.change(leader, remove=rng.choice(members))
             elif spare:
-                cluster.change(leader, add=rng.choice(spare))
+                cluster[leader].live.learners.check_caught_up(spare[0])
+                cluster.change(leader, add=spare[0])
         except TxnError:
             continue
 

@@ -71,7 +71,7 @@ function show(here, told, isNew) {
   caller.textContent = told.caller ? `${told.caller},` : "";
   asOf.textContent = `as of ${told.now.slice(11, 19)} UTC`;
   if (isNew) {
-    main.scrollIntoView({ block: "nearest" });
+    scrollTo(0, 0); // main.scrollIntoView would have Tab go on from there, past the links above
     if (document.activeElement !== document.body) main.focus({ preventScroll: true });
   } else if (focused !== null) {
     const again = [...main.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused);
