@@ -227,6 +227,25 @@ def test_whoever_is_asked_and_has_more_asks_at_once(monkeypatch: pytest.MonkeyPa
     cluster.settle()
 
 
+def test_who_is_asked_to_take_over_and_hears_a_later_leader_breaks_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pins: one that had paused took up both in one cycle, and was elected past a lease that was held."""
+    cluster = Cluster(monkeypatch)
+    leader = cluster.leader()
+    cluster.commit(3)
+    one, _ = cluster.followers()
+    live = cluster[one].live
+    term = live.term
+    live.receive(leader, pb.RaftMessage(group=GROUP, term=term, timeout_now={}))
+    assert live.elections.asked_over_term == term
+    other = next(each for each in cluster.ids if each not in (one, leader))
+    last = live.journal[-1]
+    vote = pb.RaftMessage.RequestVote(last_log_index=last.idx, last_log_term=last.term, leadership_transfer=True)
+    live.receive(other, pb.RaftMessage(group=GROUP, term=term + 1, request_vote=vote))
+    assert live.term == term + 1
+    assert not live.elections.should_campaign()
+    assert not live.elections.taking_over
+
+
 def test_a_leader_that_hands_over_proposes_nothing_more(cluster: Cluster) -> None:
     leader = cluster.leader()
     cluster.tap = lambda _sender, _receiver, message: message.WhichOneof("body") != "timeout_now"

@@ -105,7 +105,9 @@ class Elections:
         """The member that was asked to lead in this replica's place; empty = none."""
         self._catch_up_to: int | None = None
         self.taking_over = False
-        """Whether the leader has asked this replica to take its place, in this cycle."""
+        """Whether this replica begins an election because its leader has asked it to, in this cycle."""
+        self.asked_over_term = -1
+        """The term whose leader has asked it, in this cycle: where a later one has begun, promises hold."""
         self.drained: Set[str] = frozenset()
         """Members that lead nothing where another one can."""
         self._has_waited = False
@@ -236,6 +238,7 @@ class Elections:
 
     def should_campaign(self) -> bool:
         """Asked once a tick: whether this replica begins an election in it."""
+        self.taking_over = self.asked_over_term == self.term
         if self._seen_term != self.term:
             self._seen_term, self._term_began_at = self.term, self._monotonic()
         campaigns = self._should_campaign()

@@ -148,7 +148,7 @@ class RaftGroup:
             case "timeout_now":
                 if message["term"] != self.term or sender != self.leader or not self.elections.may_campaign:
                     return
-                self.elections.taking_over = True
+                self.elections.asked_over_term = self.term
         self._deliver(sender, message)
 
     def _deliver(self, sender: str, message: Message) -> None:
@@ -230,7 +230,7 @@ class RaftGroup:
             self.elections.leads()
         if not leading or self.term != self._proposals.term:
             self._proposals.lose()
-        self.elections.taking_over = False
+        self.elections.taking_over, self.elections.asked_over_term = False, -1
         self.journal.applied_index = self.applied_index
 
     def take_early(self) -> Outgoing:
