@@ -42,13 +42,21 @@ class Host:
         self.kill()
 
     def start(self, armed: str = "") -> None:
-        """Until it answers and the cluster knows where it is."""
+        """Until it answers, the cluster knows where it is, and its database that it is the participant's."""
         command = [sys.executable, "-m", "txndeploy.ctl.cli", "participant", "postgres", "--name", self.name]
         command += ["--dsn", self._dsn, "--listen", self.address, "--join", self._cluster.addresses]
         environment = {**os.environ, failpoints.VARIABLE: armed}
+        served, lives = f"{self.name} is served", self._lives_served()
         self._process = FORKS.spawn(command, self.log, environment)
-        served = f"{self.name} is served"
-        wait_until(lambda: self.ended or (self.answers() and self._registered()), served, READY_SECONDS)
+        wait_until(
+            lambda: self.ended or (self._lives_served() > lives and self.answers() and self._registered()),
+            served,
+            READY_SECONDS,
+        )
+
+    def _lives_served(self) -> int:
+        """How often it has come so far. A cluster knows a host before its database does."""
+        return self.log.read_text().count(" is served on ") if self.log.exists() else 0
 
     def answers(self) -> bool:
         channel = ManagerChannel([self.address])
