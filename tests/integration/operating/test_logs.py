@@ -80,3 +80,23 @@ def test_a_node_logs_json_and_tells_more_when_it_is_asked(tmp_path: Path) -> Non
         code, told = said("DEBUG", "--node", "n7")
         assert code != 0
         assert "there is no node 'n7'; there are: n1" in told
+
+
+def test_nodes_that_are_silent_keep_no_other_from_its_level(tmp_path: Path) -> None:
+    """Pins: the first silent node ended it, and those behind it in the alphabet kept their levels."""
+    with fast_cluster(tmp_path / "cluster") as cluster:
+        cluster.kill("n1")
+
+        def said(*arguments: str) -> tuple[int, str, str]:
+            asked = ["log-level", *arguments, "--cluster", cluster.addresses, "--timeout", "3", "--json"]
+            ran = CliRunner().invoke(commands.app, asked)
+            return ran.exit_code, ran.stdout, ran.stderr
+
+        code, told, why = said("DEBUG")
+        assert code != 0
+        assert {(each["node"], each["level"]) for each in json.loads(told)["levels"]} == {
+            ("n2", "DEBUG"),
+            ("n3", "DEBUG"),
+        }
+        assert "n1 did not answer" in why
+        assert "n2" not in why

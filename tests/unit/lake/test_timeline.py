@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
@@ -108,3 +109,26 @@ def test_what_was_not_finished_is_not_listed(tmp_path: Path) -> None:
     path.rename(path.with_name(f".{path.name}"))
     path.with_name("something else").write_text("x")
     assert timeline.files(warehouse, 0, 1 << 62) == []
+
+
+def test_what_a_transaction_takes_for_good(tmp_path: Path) -> None:
+    """The figure of docs/operations.md, "Years": the timeline is what grows with every transaction."""
+    chance, at, past = random.Random(1), NOON, []
+    for number in range(5_000):
+        at += timedelta(microseconds=chance.randrange(2 * 8_640))  # ten million a day
+        flights, weather = (
+            TableChange(name, chance.randrange(1_000), 1, 0, 0) for name in ("air.flights", "air.weather")
+        )
+        took = timedelta(microseconds=chance.randrange(2_000, 20_000))
+        past.append(
+            replace(
+                DONE,
+                txn_id=1_000_000 + number,
+                began=at,
+                ended=at + took,
+                commit_timestamp=(micros(at + took) << 12) + chance.randrange(16),
+                tables=(flights, weather),
+            )
+        )
+    size = Path(write(tmp_path.as_uri(), past).removeprefix("file://")).stat().st_size
+    assert 15 < size / len(past) < 30
