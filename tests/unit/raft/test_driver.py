@@ -340,3 +340,35 @@ async def test_what_lingers_when_the_driver_stops_ends_with_it() -> None:
         driver.submit([b"lingers"], lambda _proposal: None, linger=True)
         assert group.proposed == []
     assert group.proposed == [b"lingers"]
+
+
+async def test_what_is_on_its_way_has_an_age_until_it_ends() -> None:
+    class Ending(Group):
+        is_ready = is_leader = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.done: list[Proposal] = []
+            self.waiting: list[Proposal] = []
+
+        def propose(self, proposal: Proposal) -> None:
+            self.waiting.append(proposal)
+
+        def take_done(self) -> list[object]:
+            done, self.done = self.done, []
+            return list(done)
+
+    group = Ending()
+    async with driving(group) as driver:
+        assert driver.unsettled_seconds() == 0
+        for command in (b"first", b"second"):
+            driver.submit([command], lambda _proposal: None)
+        first, second = group.waiting
+        first.began, second.began = (driver._environment.monotonic() - age for age in (7.0, 3.0))
+        driver._submitted_at = {id(each): each.began for each in group.waiting}
+        assert 7 <= driver.unsettled_seconds() < 7.5
+        for each, left in ((first, 3.0), (second, 0.0)):
+            group.done.append(each)
+            driver.receive("b", message(1, urgent=True))
+            await some_turns()
+            assert left <= driver.unsettled_seconds() < left + 0.5

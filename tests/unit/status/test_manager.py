@@ -275,6 +275,22 @@ def test_one_forget_at_a_time_until_all_are_gone(monkeypatch: pytest.MonkeyPatch
     assert leader.live(1.0) == []
 
 
+def test_what_is_on_its_way_is_not_forgotten_as_it_ends() -> None:
+    """Pins: its end says when it was proposed. Where it took longer than the retention, it ended old, and was gone at
+    once, before anybody had written it down."""
+    leader = Leader(settings=replace(SETTINGS, retention_seconds=1.0))
+    first, late = (leader.begin(request_id=f"request-{number}") for number in (1, 2))
+    leader.apply(cmd.BeginCommit(first, OWNER, 1_000_000))
+    on_its_way, proposed_at = cmd.BeginCommit(late, OWNER, 10_000_000), leader.now
+    assert leader.live(2.0) == []
+    leader.wall_micros = 12_000_000
+    (effect,) = leader.handle(Tick(leader.now - proposed_at))
+    assert effect == Propose(cmd.Forget(10_000_000), awaited=False)
+    leader.apply(on_its_way)
+    leader.apply_all([effect])
+    assert [each.txn_id for each in leader.table.records()] == [late]
+
+
 def test_nothing_is_forgotten_that_is_to_be_kept_for_another_reason() -> None:
     """Nor what ended after it, however old it is."""
     leader = Leader(settings=replace(SETTINGS, retention_seconds=10.0))

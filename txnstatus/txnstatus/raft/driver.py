@@ -72,6 +72,8 @@ class RaftDriver:
         self._wake = Waking()
         self._lingering: list[Proposal] = []
         self._linger_timer: asyncio.TimerHandle | None = None
+        self._submitted_at: dict[int, float] = {}
+        """When those were submitted that have not ended, in that order, by the ids of the objects."""
         self._tasks = Tasks(f"the Raft driver of {group.group} failed")
         self._running: asyncio.Task[None] | None = None
         self._job: asyncio.Future[None] | None = None
@@ -134,6 +136,7 @@ class RaftDriver:
         if proposal.size > MAX_BATCH_BYTES:
             raise InvalidArgument(f"a request of {proposal.size} bytes: {MAX_BATCH_BYTES} are possible")
         self._lingering.append(proposal)
+        self._submitted_at[id(proposal)] = proposal.began
         if not linger:
             self._end_lingering()
         elif self._linger_timer is None:
@@ -194,6 +197,11 @@ class RaftDriver:
         """Raises NotTheLeader unless this replica may answer reads from memory now."""
         if not self.group.has_lease:
             raise self.not_the_leader()
+
+    def unsettled_seconds(self) -> float:
+        """Age of the oldest of what was submitted and has not ended."""
+        began = next(iter(self._submitted_at.values()), None)
+        return 0.0 if began is None else self._environment.monotonic() - began
 
     def not_the_leader(self) -> NotTheLeader:
         return self.group.not_the_leader()
@@ -320,6 +328,7 @@ class RaftDriver:
             return False
         now, measures = self._environment.monotonic(), self._environment.measures
         for proposal in done:
+            self._submitted_at.pop(id(proposal), None)
             if proposal.error is None:
                 measures.replications.add(now - proposal.began)
             proposal.ended(proposal)

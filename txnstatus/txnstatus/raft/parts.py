@@ -176,6 +176,7 @@ class PartDriver:
         self._address = address(part)
         self.check_lease = driver.check_lease
         self.not_the_leader = driver.not_the_leader
+        self.unsettled_seconds = driver.unsettled_seconds
 
     @property
     def group(self) -> RaftGroup:

@@ -51,7 +51,8 @@ class ParticipantAnswered:
 
 @value
 class Tick:
-    pass
+    unsettled_seconds: float = 0.0
+    """Age of the oldest command that is on its way, by the time that it carries: it may yet apply. 0: none is."""
 
 
 Event = LeadershipGained | LeadershipLost | CommandApplied | CommitRequested | ParticipantAnswered | Tick

@@ -112,8 +112,8 @@ class TxnStatusManager:
                 return self._answered(event, now, wall_micros)
             case CommitRequested(txn_id, owner) if self.leading:
                 return self._prepare_early(txn_id, owner, now)
-            case Tick() if self.leading:
-                return self._tick(now, wall_micros)
+            case Tick(unsettled_seconds) if self.leading:
+                return self._tick(now, wall_micros, unsettled_seconds)
             case LeadershipGained():
                 return self._start_leading(now)
             case LeadershipLost():
@@ -323,7 +323,7 @@ class TxnStatusManager:
 
     # ---- time
 
-    def _tick(self, now: float, wall_micros: int) -> list[Effect]:
+    def _tick(self, now: float, wall_micros: int, unsettled_seconds: float) -> list[Effect]:
         self.advance_time(now)
         effects = self._take_over(now) if self._to_take_over else []
         while self._retries and self._retries[0][0] <= now:
@@ -336,11 +336,11 @@ class TxnStatusManager:
             effects += self._expire_stale(wall_micros)
             if not self._keep_alives.behind:  # else the next tick goes on
                 self._next_staleness_check = now + self.settings.staleness_check_seconds
-        return effects + self._forget_old(wall_micros)
+        return effects + self._forget_old(wall_micros, unsettled_seconds)
 
-    def _forget_old(self, wall_micros: int) -> list[Effect]:
+    def _forget_old(self, wall_micros: int, unsettled_seconds: float) -> list[Effect]:
         retention = self.settings.retention_seconds
-        oldest_kept = wall_micros - int(retention * 1e6)
+        oldest_kept = wall_micros - int(max(retention, unsettled_seconds) * 1e6)
         led_for = self._healthy_seconds - self._leading_since
         if self._forgetting or led_for < min(retention, self.settings.forget_grace_seconds):
             return []

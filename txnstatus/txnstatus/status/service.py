@@ -70,6 +70,8 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 TAKE_OVER_SECONDS = 0.01
 """Time between two ticks of a leader that still takes over what the one before it has left."""
+STAMPED_SECONDS = 1.0
+"""Less than this before it is submitted a command is given its time."""
 LOOKED_AT_ONCE = 500
 """Transactions that a listing looks at before others have their turn."""
 
@@ -329,8 +331,13 @@ class StatusService:
             await asyncio.sleep(TAKE_OVER_SECONDS if self.manager.is_taking_over else TICK_SECONDS)
             # Time in which this leader could not hear its clients does not count against them.
             if self._driver.group.has_lease:
-                self._handle([Tick()])
+                self._handle([Tick(self._unsettled_seconds())])
                 self._tend_range()
+
+    def _unsettled_seconds(self) -> float:
+        """As of a Tick."""
+        submitted = self._driver.unsettled_seconds()
+        return submitted + STAMPED_SECONDS if submitted else 0.0
 
     def _tend_range(self) -> None:
         """Has the next range added before this one is full, and this one dropped when it is spent."""
