@@ -43,6 +43,8 @@ class CommitReceipt:
     """The rows of a row write or a statement that was a transaction of its own. None: no such write, or one that was
     repeated by its request id: it has committed, and what became of each row was told to the first call alone.
     """
+    passed_over: tuple[str, ...] = ()
+    """Files that an import in place has left out, since the table has rows of them."""
 
     def _repr_html_(self) -> str:
         """The receipt as a notebook shows it."""

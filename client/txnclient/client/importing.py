@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -58,12 +59,15 @@ class Importing(Tables):
         looked at; nothing is read beyond that, unless the table has a primary key. With `copy` the rows are read and
         written into files of the table.
 
+        A file comes in once: those of which the table has rows, be they written anew by compactions since, are passed
+        over, and the receipt says which (`passed_over`). What was copied is not known by its files.
+
         `create`: makes the table, of the source's columns, with this primary key and location, partitioned by what
         directories tell; it must not be there. Where the import fails it is dropped, unless there are rows in it.
 
         Raises InvalidArgument, naming the file: for one of another schema, and for what cannot be read in place, which
-        says so; AlreadyExists for a file that the table has, a key that it has, and with `create` for a table that is
-        there; NotFound.
+        says so; AlreadyExists for a file that came in and was written anew since, or whose rows are all deleted since,
+        for a key that the table has, and with `create` for a table that is there; NotFound.
         """
         from txnclient.incoming import adopting
 
@@ -130,10 +134,12 @@ class Importing(Tables):
         with txn:
             txn.lock(info.name, "X")
             with Snapshot(self.session, self.session.last_commit()) as now:
-                there = [file.path for file in now.table_files(info.name).files]
-            adopting.require_new(files, there, info.name)
-            txn.write(Written(files, None), info.name)
-            return txn.commit()
+                there = now.table_files(info.name)
+            new = adopting.new_among(files, there.files, there.dead, info.name)
+            if new:
+                txn.write(Written(new, None), info.name)
+            added = {file.path for file in new}
+            return replace(txn.commit(), passed_over=tuple(file.path for file in files if file.path not in added))
 
 
 def root_of(path: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from txnstatus.lake import bare_files, data_files
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.lineage import NOWHERE, Lineage, Segment
-from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.manifest import DataFile, Origin
 from txnstatus.lake.storage import file_system, make_directory, partition_directory
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
@@ -108,13 +109,23 @@ def rewrite(
 
 
 def checked(done: Rewritten, inputs: Sequence[DataFile], directory: str) -> Rewritten:
-    """Raises InternalError for what does not add up."""
+    """Has each output say of which files of others it has rows. Raises InternalError for what does not add up."""
     outputs = {file.path: file.rows for file in done.files}
     fault = done.lineage.fault({file.path: file.rows for file in inputs}, outputs)
     partitions = {file.partition for file in inputs}
     if fault or (partitions and {file.partition for file in done.files} - partitions):
         raise InternalError(f"what was written to {directory} is not what was read: {fault or 'another partition'}")
-    return done
+    return replace(done, files=_with_origins(done, inputs))
+
+
+def _with_origins(done: Rewritten, inputs: Sequence[DataFile]) -> Sequence[DataFile]:
+    origins = {file.path: file.origins for file in inputs if file.origins}
+    if not origins:
+        return done.files
+    found = defaultdict[str, dict[Origin, None]](dict)
+    for segment in done.lineage.segments:
+        found[segment.output].update(dict.fromkeys(origins.get(segment.input, ())))
+    return [replace(file, origins=tuple(found[file.path])) for file in done.files]
 
 
 def _segment(file: DataFile, first: int, end: int, gone: BitMap, output: str, offset: int) -> Segment:

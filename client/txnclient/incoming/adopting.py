@@ -14,8 +14,9 @@ from txnstatus import partitions
 from txnstatus.errors import AlreadyExists, InvalidArgument
 from txnstatus.lake import absent, data_files, locations, parallel
 from txnstatus.lake.arrow_types import to_arrow
+from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.locations import Location
-from txnstatus.lake.manifest import ColumnRange, DataFile
+from txnstatus.lake.manifest import ColumnRange, DataFile, Origin
 from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
@@ -75,12 +76,34 @@ def described(source: Source, schema: Schema, table: str) -> list[DataFile]:
     return [each for each in parallel.each(lambda file: _described(file, schema, table), source.files, READERS) if each]
 
 
-def require_new(files: Sequence[DataFile], there: Collection[str], table: str) -> None:
-    """Raises AlreadyExists for a file that the table has. `there`: URIs of those that it has."""
-    known = {locations.parse(uri) for uri in there}
+def new_among(files: Sequence[DataFile], there: Iterable[DataFile], dead: DeadRows, table: str) -> list[DataFile]:
+    """The files that the table has no rows of. `there`: the files that it has, and which of their rows are dead.
+
+    Raises AlreadyExists for one that was written anew since it came in, and for one of which all rows are dead, which
+    the table has until it is compacted.
+    """
+    alive, gone = dict[Location, Origin](), dict[Location, Origin]()
+    for each in there:
+        into = gone if each.rows == len(dead.get(each.path, ())) else alive
+        for origin in each.origins or (Origin(each.path, each.bytes, each.crc32),):
+            into[locations.parse(origin.path)] = origin
+    found = list[DataFile]()
     for file in files:
-        if locations.parse(file.path) in known:
-            raise AlreadyExists(f"{file.path} is in table {table} already", hint="nothing of this import is added")
+        place = locations.parse(file.path)
+        came = alive.get(place) or gone.get(place)
+        if came is None:
+            found.append(file)
+        elif place not in alive:
+            raise AlreadyExists(
+                f"{file.path} is in table {table} already, and all of its rows are deleted there",
+                hint="nothing of this import is added: compact the table first, and it comes in again",
+            )
+        elif (came.bytes, came.crc32) != (file.bytes, file.crc32):
+            raise AlreadyExists(
+                f"{file.path} came into table {table} with {came.bytes} bytes, and was written anew since",
+                hint="nothing of this import is added: what is new is to have a name of its own",
+            )
+    return found
 
 
 def _described(file: SourceFile, schema: Schema, table: str) -> DataFile | None:
@@ -104,7 +127,15 @@ def _described(file: SourceFile, schema: Schema, table: str) -> DataFile | None:
         return None
     partition, known = partitions.name_of(values), file_statistics.ranges(footer, schema) | _ranges(values)
     return DataFile(
-        file.uri, footer.num_rows, written.bytes, partition, known, written.ending, written.crc32, bare=bool(values)
+        file.uri,
+        footer.num_rows,
+        written.bytes,
+        partition,
+        known,
+        written.ending,
+        written.crc32,
+        bare=bool(values),
+        origins=(Origin(file.uri, written.bytes, written.crc32),),
     )
 
 

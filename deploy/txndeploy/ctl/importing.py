@@ -36,8 +36,15 @@ def import_files(
             name, path, copy=copy, create=create, primary_key=primary_key or (), location=location or None
         )
     if as_json:
-        typer.echo(output.as_json({"txn_id": receipt.txn_id, "commit_timestamp": receipt.commit_timestamp}))
+        found = {
+            "txn_id": receipt.txn_id,
+            "commit_timestamp": receipt.commit_timestamp,
+            "passed_over": list(receipt.passed_over),
+        }
+        typer.echo(output.as_json(found))
         return
+    if receipt.passed_over:
+        console().print(f"Passed over, as they came in before: {len(receipt.passed_over)} files (--json names them).")
     console().print(f"{plain(path)} is in {plain(name)} as of {receipt.commit_timestamp}.")
 
 

@@ -117,13 +117,63 @@ def compacted(client: Client, table: str) -> None:
 
 def test_a_file_comes_in_once(client: Client, lake: Path) -> None:
     client.import_files("in.once", str(lake), create=True)
-    with pytest.raises(AlreadyExists, match=r"000000_0 is in table in\.once already"):
-        client.import_files("in.once", str(lake))
+    again = client.import_files("in.once", str(lake))
+    assert [each.rpartition("/")[2] for each in again.passed_over] == ["000000_0", "part-0%20a.parquet"]
     with pytest.raises(AlreadyExists, match=r"in\.once"):
         client.import_files("in.once", str(lake), create=True)
     assert ids(client, "in.once") == [1, 2, 3, 4, 5]
     client.import_files("in.once", str(lake), copy=True)
     assert len(ids(client, "in.once")) == 10, "copied rows are other rows"
+
+
+def test_what_came_in_is_known_whatever_becomes_of_the_table(client: Client, lake: Path) -> None:
+    """Compactions, also of what they have written, a restore to each moment, and a rename."""
+    client.import_files("in.known", str(lake), create=True)
+    client.savepoint("with two files", ["in.known"])
+    pq.write_table(rows(6), lake / "part-1.parquet")
+    new = client.import_files("in.known", str(lake))
+    assert len(new.passed_over) == 2
+    client.delete_where("in.known", "id = 2")
+    for number in (10, 11):
+        client.write(rows(number), "in.known")
+        compacted(client, "in.known")
+        assert len(client.import_files("in.known", str(lake)).passed_over) == 3
+    there = [1, 3, 4, 5, 6, 10, 11]
+    assert ids(client, "in.known") == there
+    client.savepoint("with three files", ["in.known"])
+    client.restore("with two files", ["in.known"])
+    client.rename_table("in.known", "in.renamed")
+    restored = client.import_files("in.renamed", str(lake))
+    assert (len(restored.passed_over), ids(client, "in.renamed")) == (2, [1, 2, 3, 4, 5, 6])
+    client.restore("with three files", ["in.renamed"])
+    client.write(rows(12), "in.renamed")
+    compacted(client, "in.renamed")
+    assert len(client.import_files("in.renamed", str(lake)).passed_over) == 3
+    assert ids(client, "in.renamed") == [*there, 12]
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_a_file_that_was_written_anew_since_it_came_in_is_refused(client: Client, lake: Path, compacts: bool) -> None:
+    table = f"in.anew_{compacts}"
+    client.import_files(table, str(lake), create=True)
+    if compacts:
+        compacted(client, table)
+    pq.write_table(rows(4, 5, 6, 7), lake / "below" / "000000_0")
+    pq.write_table(rows(9), lake / "part-9.parquet")
+    with pytest.raises(AlreadyExists, match=r"below/000000_0 came into table .* was written anew since"):
+        client.import_files(table, str(lake))
+    client.drop_table(table)
+
+
+def test_what_was_undone_comes_in_again_after_a_compaction(client: Client, lake: Path) -> None:
+    client.create_table("in.undone", "id bigint, note string")
+    client.write(rows(100), "in.undone")
+    client.undo(client.import_files("in.undone", str(lake)).txn_id)
+    with pytest.raises(AlreadyExists, match=r"all of its rows are deleted there"):
+        client.import_files("in.undone", str(lake))
+    compacted(client, "in.undone")
+    assert client.import_files("in.undone", str(lake)).passed_over == ()
+    assert ids(client, "in.undone") == [1, 2, 3, 4, 5, 100]
 
 
 def test_a_file_that_came_in_twice_is_restored_as_it_was_each_time(client: Client, lake: Path) -> None:
@@ -313,9 +363,11 @@ def test_it_is_a_command_too(cluster: LocalCluster, client: Client, lake: Path) 
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert ids(client, "in.told") == [1, 2, 3, 4, 5]
-    result = CliRunner().invoke(app, [*command[:-3], "--cluster", cluster.addresses])
-    assert result.exit_code == 1
-    assert "is in table in.told already" in result.output
+    again = [*command[:-3], "--cluster", cluster.addresses]
+    result = CliRunner().invoke(app, again)
+    assert (result.exit_code, "came in before: 2 files" in result.output) == (0, True), result.output
+    assert len(json.loads(CliRunner().invoke(app, [*again, "--json"]).output)["passed_over"]) == 2
+    assert ids(client, "in.told") == [1, 2, 3, 4, 5]
 
 
 def test_times_as_spark_writes_them_are_instants(client: Client, tmp_path: Path) -> None:

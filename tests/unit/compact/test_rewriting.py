@@ -22,10 +22,10 @@ from txnclient.compact import distributed, rewriting
 from txnclient.compact.rewriting import Rewritten, rewrite
 from txnclient.formats import arrow
 from txnstatus.errors import DataDamaged, InternalError
-from txnstatus.lake import data_files
+from txnstatus.lake import data_files, manifest
 from txnstatus.lake.arrow_types import to_arrow
 from txnstatus.lake.lineage import NOWHERE
-from txnstatus.lake.manifest import DataFile
+from txnstatus.lake.manifest import DataFile, Origin
 from txnstatus.schema import Column, Schema
 
 EVERYTHING = Schema(
@@ -163,6 +163,37 @@ def test_files_stay_in_their_partition(tmp_path: Path) -> None:
         agrees(done, [file], {}, schema)
     with pytest.raises(InternalError, match="several partitions"):
         rewrite(inputs, {}, schema, (tmp_path / "base_x").as_uri(), target_bytes=1 << 20)
+
+
+def test_outputs_say_of_which_imported_files_they_have_rows(tmp_path: Path) -> None:
+    """Outputs of outputs do, too, and manifests keep it."""
+
+    def came(name: str) -> Origin:
+        return Origin(f"file:///lake/{name}", 7, 9)
+
+    inputs = write(tmp_path, [plain(first, 1_000) for first in range(0, 4_000, 1_000)], group=100)
+    first, second, third, own = inputs
+    inputs = [
+        replace(first, origins=(came("a"), came("b"))),
+        replace(second, origins=(came("gone"),)),
+        replace(third, origins=(came("b"), came("c"))),
+        own,
+    ]
+    dead = {second.path: BitMap(range(1_000))}
+    one = rewrite(inputs, dead, PLAIN, (tmp_path / "base_1").as_uri(), target_bytes=1 << 30)
+    assert [file.origins for file in one.files] == [(came("a"), came("b"), came("c"))]
+    many = rewrite(inputs, dead, PLAIN, (tmp_path / "base_2").as_uri(), target_bytes=own.bytes // 2)
+    assert len(many.files) > 3
+    for file in many.files:
+        places = {int(str(row["id"])) // 1_000 for row in read([file])}
+        assert set(file.origins) == {each for place in places for each in inputs[place].origins}
+    (tmp_path / "w").mkdir()
+    ref = manifest.write((tmp_path / "w").as_uri(), many.files, table_id="t", txn_id=1, write_id="w")
+    listed = manifest.whole(ref)
+    assert [file.origins for file in listed] == [listed[number].origins for number in range(len(listed))]
+    assert [file.origins for file in listed] == [file.origins for file in many.files]
+    again = rewrite(listed, {}, PLAIN, (tmp_path / "base_3").as_uri(), target_bytes=1 << 30)
+    assert [file.origins for file in again.files] == [(came("a"), came("b"), came("c"))]
 
 
 def test_memory_does_not_grow_with_what_is_written(tmp_path: Path) -> None:

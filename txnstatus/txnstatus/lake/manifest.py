@@ -42,6 +42,16 @@ class ColumnRange(NamedTuple):
     nulls: int
 
 
+class Origin(NamedTuple):
+    """A file of others whose rows came in where it lay: which one, and what tells it from another of that name."""
+
+    path: str
+    """URI."""
+    bytes: int
+    crc32: int
+    """CRC-32 of its end, as `DataFile.crc32`."""
+
+
 @value
 class DataFile:
     path: str
@@ -57,6 +67,8 @@ class DataFile:
     crc32: int = 0
     bare: bool = False
     """Whether the columns that the table is partitioned by are not in it: see txnstatus.lake.bare_files."""
+    origins: tuple[Origin, ...] = ()
+    """The files of others that it has rows of; it may be one itself."""
 
 
 def write(
@@ -77,11 +89,14 @@ def write(
 def put(directory: str, files: Sequence[DataFile], *, table_id: str, txn_id: int, write_id: str) -> pb.ManifestRef:
     """Writes the manifest into `directory`. It is not durable yet."""
     columns = list(dict.fromkeys(name for file in files for name in file.columns))
-    listed: dict[str, list[Any]] = {name: [getattr(file, name) for file in files] for name in _OF_FILES}
+    listed: dict[str, Any] = {name: [getattr(file, name) for file in files] for name in _OF_FILES}
     listed["path"] = [_spelt(path, directory) for path in listed["path"]]
     bare = any(file.bare for file in files)
     if bare:
         listed["bare"] = [int(file.bare) for file in files]
+    origins = {number: file.origins for number, file in enumerate(files) if file.origins}
+    if origins:
+        listed["origins"] = origins
     document = {
         "version": VERSION_WITH_BARE_FILES if bare else VERSION,
         "table_id": table_id,
@@ -203,13 +218,14 @@ class Listed(MadeFiles):
         "_endings",
         "_ends",
         "_names",
+        "_origins",
         "_ranges",
         "partitions",
         "rows",
         "sizes",
     )
 
-    def __init__(self, listed: Mapping[str, Sequence[Any]], ranges: _Ranges) -> None:
+    def __init__(self, listed: Mapping[str, Any], ranges: _Ranges) -> None:
         self._directory, self._ranges = ranges.directory, ranges
         self._names = "".join(listed["path"])
         self._ends = array("Q", accumulate(map(len, listed["path"]), initial=0))
@@ -217,6 +233,9 @@ class Listed(MadeFiles):
         self._endings, self._crcs = array("Q", listed["ending"]), array("Q", listed["crc32"])
         self.partitions = list(map(intern, listed["partition"]))
         self._bare = bytes(listed.get("bare", ()))
+        self._origins = {
+            int(number): tuple(Origin(*each) for each in found) for number, found in listed.get("origins", {}).items()
+        }
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -225,7 +244,8 @@ class Listed(MadeFiles):
         columns = (_Columns(self._ranges, number) for number in range(len(self)))
         bare = map(bool, self._bare) if self._bare else repeat(False)
         listed = self.paths, self.rows, self.sizes, self.partitions, columns, self._endings, self._crcs
-        return map(DataFile, *listed, bare)
+        origins = (self._origins.get(number, ()) for number in range(len(self))) if self._origins else repeat(())
+        return map(DataFile, *listed, bare, origins)
 
     def file(self, number: int) -> DataFile:
         return DataFile(
@@ -237,6 +257,7 @@ class Listed(MadeFiles):
             self._endings[number],
             self._crcs[number],
             bool(self._bare) and bool(self._bare[number]),
+            self._origins.get(number, ()),
         )
 
     @property
