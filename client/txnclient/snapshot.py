@@ -338,7 +338,9 @@ class Snapshot(Staying):
         return found
 
     def changes_since(self, old: Snapshot, table: str) -> diff.Changes | diff.KeyedChanges:
-        """Raises as `files` does, and InvalidArgument for an `old` that is newer."""
+        """Raises as `files` does; InvalidArgument for an `old` that is newer; IllegalState where the two see different
+        tables by this name.
+        """
         if old.timestamp > self.timestamp:
             raise InvalidArgument(f"since {old.timestamp} is after until {self.timestamp}: nothing lies between")
         after = self.scan(table, old.timestamp)
@@ -346,6 +348,12 @@ class Snapshot(Staying):
             before = old.scan(table)
         except NotFound:
             before = pb.ScanResponse(table=after.table)  # it was created since: all that it holds has come
+        if before.table.table_id != after.table.table_id:
+            raise IllegalState(
+                f"table {table} at {old.timestamp} is not the one at {self.timestamp}: that was dropped or renamed "
+                "since, and another one has its name",
+                hint="a table that was renamed goes on by its new name; for another one, ask since it was created",
+            )
         with old.explained(table):
             return diff.between(before, after, old.timestamp, self.timestamp, lambda at: old._later(table, at))
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from tests import blocks
 from tests.support import FAST_TXN, connect, fast_cluster, is_retired, rows, wait_until
-from txnclient import Client, InvalidArgument, SnapshotTooOld
+from txnclient import Client, IllegalState, InvalidArgument, NotFound, SnapshotTooOld
 from txnclient.datasource import register
 from txnclient.datasource.following import StreamReader
 from txnclient.datasource.options import LATEST, parse
@@ -165,6 +165,56 @@ def test_changes_of_several_tables_come_in_the_order_of_their_commits(
         [(1, "delete", keyed)],
     ]
     assert query.run(**options) == []
+
+
+def test_a_start_before_a_table_was_made_begins_with_its_first_commit(
+    session: SparkSession, cluster: LocalCluster, client: Client, new_table: NewTable, tmp_path: Path
+) -> None:
+    older = new_table(SCHEMA)
+    client.write(rows(1), older)
+    start = str(client.write(rows(2), older).commit_timestamp)
+    client.write(rows(3), older)
+    younger = new_table(SCHEMA)
+    client.write(rows(4), younger)
+    client.write_all({older: rows(5), younger: rows(5)})
+    options = {"startingTimestamp": start, "maxCommitsPerTrigger": "1"}
+    alone = Followed(session, cluster, tmp_path / "alone", younger)
+    assert alone.run(**options) == [[(4,)], [(5,)]]
+    both = Followed(session, cluster, tmp_path / "both", older, younger)
+    assert both.run(**options) == [[(3, older)], [(4, younger)], sorted([(5, older), (5, younger)])]
+    client.write(rows(6), younger)
+    assert (alone.run(**options), both.run(**options)) == ([[(6,)]], [[(6, younger)]])
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["the old name is free", "the old name is another table's"])
+def test_a_table_that_is_renamed_is_followed_on_by_its_new_name(
+    cluster: LocalCluster, client: Client, new_table: NewTable, taken: bool
+) -> None:
+    table = new_table(SCHEMA)
+    client.write(rows(1), table)
+
+    def reader(name: str) -> StreamReader:
+        asked = parse({"cluster": cluster.addresses, "table": name, "startingTimestamp": LATEST, "changes": "true"})
+        return StreamReader(asked, StructType(), lambda: client)
+
+    def shown(following: StreamReader, start: dict[str, Any]) -> list[tuple[int, str]]:
+        end = following.latestOffset(start, ReadAllAvailable())
+        parts = [part for part in following.partitions(start, end) if isinstance(part, Part)]
+        return [(row["id"], row["_change_kind"]) for part in parts for row in part.what.to_arrow().to_pylist()]
+
+    follows = reader(table)
+    start = follows.initialOffset()
+    client.write(rows(2), table)
+    client.rename_table(table, f"{table}_b")
+    client.write(rows(3), f"{table}_b")
+    if taken:
+        client.create_table(table, SCHEMA)
+        client.write(rows(100), table)
+    by_old_name = [follows, *([reader(table)] if taken else [])]
+    for each in by_old_name:
+        with pytest.raises(NotFound if not taken else IllegalState, match=table):
+            shown(each, start)
+    assert shown(reader(f"{table}_b"), start) == [(2, "insert"), (3, "insert")]
 
 
 def test_one_that_lives_keeps_what_it_has_not_read_and_one_that_has_fallen_behind_is_told(tmp_path: Path) -> None:

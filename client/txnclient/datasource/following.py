@@ -8,6 +8,7 @@ commits to stop on the way; those that are forgotten come together with the next
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -20,6 +21,7 @@ from txnclient.datasource.options import LATEST, Options
 from txnclient.datasource.parts import COMMIT_TIMESTAMP, TABLE, Part
 from txnclient.datasource.shown import Shown
 from txnclient.snapshot import Snapshot
+from txnstatus.errors import NotFound
 from txnstatus.schema import Schema
 from txnstatus.types import DECIDED_COMMIT, NO_TIMESTAMP, Timestamp
 
@@ -40,6 +42,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, asked: Options, schema: StructType, connect: Callable[[], Client]) -> None:
         self._asked, self._schema, self._connect = asked, schema, connect
         self._held: dict[Timestamp, Snapshot] = {}
+        self._there: dict[Timestamp, set[str]] = {}
+        """The tables that there were already, at each of these: a start may be before a table was made."""
         self._end: Timestamp | None = None
         """What there was when a query that is to end was started."""
         client = connect()
@@ -76,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last <= above:
             return start
         after = self._hold(last)
-        if all(_shows(before, table) == _shows(after, table) for table in self._asked.tables):
+        if all(self._shows(before, table) == self._shows(after, table) for table in self._asked.tables):
             self._let_go(last)
             return start
         if isinstance(limit, ReadMaxFiles):
@@ -101,9 +105,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: list[Part] = []
         for table in self._asked.tables:
             ends = [at for at, of in commits if of == table]
-            old = held
+            old, was_there = held, table in self._there[above]
             for at in [*ends, *([last] if last not in ends else [])]:
-                new = held.later(at)
+                new = held.later(at) if was_there else self._hold(at)
+                if not was_there and table not in self._there[at]:
+                    continue
                 changes = new.changes_since(old, table)
                 only = "" if self._asked.changes else table
                 constants = self._constants(table, at, changes.schema)
@@ -146,19 +152,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A snapshot of then with leases on all tables, by way of an older one where new readers come too late."""
         found = self._held.get(at)
         if found is None:
-            older = [each for each in self._held if each < at]
-            found = self._held[max(older)].later(at) if older else self._connect().snapshot(at)
+            older = max((each for each in self._held if each < at), default=None)
+            before = set[str]() if older is None else self._there[older]
+            keeps = older is not None and before.issuperset(self._asked.tables)
+            found = self._held[older].later(at) if older is not None and keeps else self._connect().snapshot(at)
+            there = set[str]()
             for table in self._asked.tables:
-                found.scan(table)
-            self._held[at] = found
+                with suppress(*(() if table in before else (NotFound,))):
+                    found.scan(table)
+                    there.add(table)
+            self._held[at], self._there[at] = found, there
         return found
 
     def _let_go(self, at: Timestamp) -> None:
+        self._there.pop(at)
         self._held.pop(at).close()
 
-
-def _shows(snapshot: Snapshot, table: str) -> pb.ScanResponse:
-    """What the snapshot shows of the table, to be compared."""
-    found = snapshot.scan(table)
-    found.ClearField("lease_millis")
-    return found
+    def _shows(self, snapshot: Snapshot, table: str) -> pb.ScanResponse | None:
+        """What a snapshot that is held shows of the table, to be compared; None: it was not there yet."""
+        if table not in self._there[snapshot.timestamp]:
+            return None
+        found = snapshot.scan(table)
+        found.ClearField("lease_millis")
+        return found
