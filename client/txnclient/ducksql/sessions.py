@@ -67,6 +67,7 @@ class DuckSession(Staying):
         self._client, self._label = client, label
         self._here = _Here(client)
         self.control = SqlSession(client, lambda: {CATALOG: self._here})
+        self._closed = False
         self.database = ""
         """The database of tables that are named without one; empty: none."""
 
@@ -80,7 +81,8 @@ class DuckSession(Staying):
         self.close()
 
     def close(self) -> None:
-        """Rolls back what was begun and not committed. Idempotent."""
+        """Rolls back what was begun and not committed; then no statement runs any more. Idempotent."""
+        self._closed = True
         self.control.gone("")
 
     @property
@@ -108,7 +110,11 @@ class DuckSession(Staying):
         return rows
 
     def run(self, piece: Piece, args: Arguments) -> pa.Table:
-        """One statement."""
+        """One statement. Raises IllegalState once the session is closed."""
+        if self._closed:
+            raise IllegalState(
+                f"{piece.text[:100]!r}: this SQL session is closed", hint="client.sql_session() opens another one"
+            )
         if (call := statements.read(self._words(piece))) is not None:
             return self._called(call, args)
         if piece.begins("SHOW") or piece.begins("USE"):

@@ -170,6 +170,29 @@ def test_columns_that_came_meanwhile_are_published_with_the_next_pass(client: Cl
     check_versions(client, table)
 
 
+def test_the_log_goes_on_over_a_rename_and_the_name_is_free_for_another_log(
+    cluster: LocalCluster, client: Client, new_table: NewTable
+) -> None:
+    table = new_table(properties={"publish": "delta"})
+    client.write(rows(1), table)
+    all_is_published(client, table)
+    path, named = place(client, table), f"{table}_b"
+    client.rename_table(table, named)
+    last = client.write(rows(2), named).commit_timestamp
+    client.create_table(table, "id bigint, note string", properties={"publish": "delta"})
+    client.write(rows(100), table)
+    all_is_published(client, table, named)
+    assert (place(client, named), client.publication(named).is_foreign) == (path, False)
+    assert entries(client, named)[-1][1] == client.publication(named).commit_timestamp == last
+    check_versions(client, named)
+    check_versions(client, table)
+    assert is_healthy(cluster, table)
+    assert is_healthy(cluster, named)
+    Path(path, "_delta_log", f"{entries(client, named)[-1][0] + 1:020}.json").write_text('{"commitInfo":{}}\n')
+    client.write(rows(3), named)
+    wait_until(lambda: client.publication(named).is_foreign, "the entry of another writer is seen")
+
+
 def test_plain_readers_wait_for_a_compaction(client: Client, new_table: NewTable) -> None:
     table = new_table(properties={"publish": "delta-plain"})
     client.write(rows(1, 2, 3), table)

@@ -11,7 +11,17 @@ from typer.testing import CliRunner
 
 from tests import blocks
 from tests.support import SCHEMA, fast_cluster, rows, visible, wait_until
-from txnclient import AlreadyExists, Client, Grant, InvalidArgument, LimitReached, NotAuthorized, NotFound, connect
+from txnclient import (
+    AlreadyExists,
+    Client,
+    Grant,
+    IllegalState,
+    InvalidArgument,
+    LimitReached,
+    NotAuthorized,
+    NotFound,
+    connect,
+)
 from txndeploy.ctl import commands
 from txndeploy.local.authority import Authority
 from txndeploy.local.cluster import LocalCluster
@@ -308,3 +318,30 @@ def test_what_is_granted_on_a_table_goes_with_its_name(user: User) -> None:
     assert visible(mallory, table) == [[]]
     with mallory.snapshot(at=before.timestamp) as then, pytest.raises(NotAuthorized, match="what it is called now"):
         then.to_arrow(table)
+
+
+def test_a_token_says_a_name_and_reaches_no_other_table_that_takes_it(cluster: LocalCluster, user: User) -> None:
+    admin, table, other = user("admin"), "scoped.before", "scoped.after"
+    admin.create_table(table, SCHEMA)
+    admin.write(rows(1), table)
+    granted(user, "writer", "tom", table)
+    granted(user, "writer", "ursula", "scoped")
+    txns = [user(name).begin() for name in ("tom", "ursula")]
+    tokens = [txn.token(tables=[table]) for txn in txns]
+    admin.rename_table(table, other)
+    wait_until(lambda: sees(user("tom"), "writer", other), "the grant has moved")
+    admin.create_table(table, SCHEMA)
+    admin.write(rows(100, 101), table)
+    for token, may_read in zip(tokens, (False, True), strict=True):
+        with connect(cluster.addresses, credentials=token) as executor:
+            joined = executor.join(token)
+            if may_read:
+                assert joined.snapshot.to_arrow(table).num_rows == 2, "its owner may read it"
+            for read in (other, *(() if may_read else (table,))):
+                with pytest.raises(NotAuthorized):
+                    joined.snapshot.to_arrow(read)
+            with pytest.raises(IllegalState if may_read else NotAuthorized):
+                joined.write(rows(2), table)
+    for txn in txns:
+        txn.abort()
+    assert visible(admin, table, other) == [[100, 101], [1]]

@@ -242,6 +242,30 @@ def test_a_statement_that_fails_leaves_a_transaction_to_be_rolled_back(client: C
     assert rows(client.sql(f"SELECT count(*) FROM {flights}")) == [(4,)]
 
 
+def test_a_session_that_is_closed_runs_nothing_more(client: Client, flights: str) -> None:
+    with client.sql_session() as session:
+        session.sql("BEGIN")
+        session.sql(f"DELETE FROM {flights}")
+    for statement in ("BEGIN", "COMMIT", f"SELECT count(*) FROM {flights}", f"DELETE FROM {flights}", "SHOW TABLES"):
+        with pytest.raises(IllegalState, match=f"{statement.split()[0]}.*: this SQL session is closed"):
+            session.sql(statement)
+    assert client.sql(f"SELECT count(*) > 0 AS there FROM {flights}")["there"].to_pylist() == [True]
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_possible"), [("x" * 128, True), ("ü" * 128, True), ("x" * 129, False), ("ü" * 129, False)]
+)
+def test_names_of_savepoints_are_counted_in_characters(client: Client, name: str, is_possible: bool) -> None:
+    with client.sql_session() as session:
+        session.sql("BEGIN")
+        if is_possible:
+            session.sql(f"SAVEPOINT `{name}`; ROLLBACK TO `{name}`")
+        else:
+            with pytest.raises(InvalidArgument, match="1 to 128 printable characters"):
+                session.sql(f"SAVEPOINT `{name}`")
+
+
 def test_a_session_goes_back_to_a_savepoint(client: Client, flights: str) -> None:
     count = f"SELECT count(*) AS n FROM {flights}"
 
