@@ -175,9 +175,9 @@ def test_in_one_log_first_writes_register_themselves_and_a_commit_is_one_round(t
         assert each.commands == {"status BeginTxns": 1, "shard OpenWrite": count, "status BeginCommit": 1}
 
 
-@pytest.mark.parametrize(("groups", "rounds"), [(1, 1), (APART, 3)])
+@pytest.mark.parametrize(("groups", "rounds"), [(1, 1), (APART, 4)])
 def test_what_a_commit_carries_costs_nothing_in_one_log(groups: int, rounds: int) -> None:
-    """Elsewhere it is added first, with another table's beside it."""
+    """Elsewhere it is added first, with another table's beside it, and nobody prepares before the commit has begun."""
     for each in _spent(TABLES, carried=True, adds=True, groups=groups):
         assert (each.until_written, each.to_commit) == (1, rounds)
         assert each.commands["shard AddFiles"] == (0 if groups == 1 else len(TABLES))

@@ -161,6 +161,8 @@ class Ending:
             raise
         except outcome.REFUSALS as error:
             self._check_forgotten(error)
+            if self._is_pending and handle.last_writes:  # they are judged anew: the first attempt may yet begin it
+                raise outcome.unknown(handle.id, f"refused when asked again: {error.message}{self._seen}") from error
             handle.is_committing = self._is_pending  # refused for good: if none was under way, none is
             raise
         except TxnError as error:

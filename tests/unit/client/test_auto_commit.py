@@ -12,7 +12,7 @@ import pytest
 
 import txnclient
 from tests.support import rows
-from tests.unit.harness.fake_manager import FakeManager, committed, raises
+from tests.unit.harness.fake_manager import FakeManager, committed, in_turn, raises
 from txnclient import Client, CommitUnknown, Conflict, InvalidArgument, RowsRefused, TxnAborted, Unavailable, session
 from txnclient.calls.channel import ManagerChannel
 from txnclient.write import files as file_writes
@@ -142,6 +142,18 @@ def test_a_last_write_that_is_refused_aborts_and_shows_as_itself(
         client.write(rows(1), TABLE)
     (abort,) = manager.requests["AbortTransaction"]
     assert abort.reason == f"{type(error).__name__}: {error.message}"
+
+
+def test_a_last_write_that_is_refused_when_sent_again_leaves_the_outcome_unknown(
+    manager: FakeManager, client: Client
+) -> None:
+    """The first attempt may be on its way still, and may be taken."""
+    manager.answers["CommitTransaction"] = in_turn(
+        raises(ConnectionAbortedError()), raises(InvalidArgument("its column was dropped meanwhile"))
+    )
+    with pytest.raises(CommitUnknown, match="its column was dropped meanwhile"):
+        client.write(rows(1), TABLE)
+    assert not manager.requests["AbortTransaction"], "an abort now could only blur it"
 
 
 def test_what_is_too_large_for_a_commit_is_added_before(

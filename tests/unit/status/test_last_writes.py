@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from tests.unit.harness.calls import answered
 from tests.unit.harness.status_leader import OWNER, A, B, Leader
-from txnstatus.errors import InvalidArgument, LimitReached, TxnError
+from txnstatus.errors import IllegalState, InvalidArgument, LimitReached, TxnError
 from txnstatus.limits import MAX_LAST_WRITE_BYTES, MAX_LAST_WRITES
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -20,7 +20,7 @@ from txnstatus.status.commit.calls import CommitCalls
 from txnstatus.status.commit.last_writes import LastWrites
 from txnstatus.status.events import CommitRequested
 from txnstatus.status.outcomes import Outcomes
-from txnstatus.types import HybridClock, TxnId, TxnState
+from txnstatus.types import HybridClock, Timestamp, TxnId, TxnState
 
 HERE, AWAY = "air.here", "air.away"
 
@@ -33,6 +33,8 @@ class System:
         self.done: list[str] = []
         """What was done, in its order."""
         self.refusal: TxnError | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens while writes are judged."""
         self.cluster = self  # of the client
         beginning = BeginCommits(self.leader.table, self, self._propose, lambda: 5, HybridClock(lambda: 0))  # type: ignore[arg-type]
         self.calls = CommitCalls(
@@ -82,6 +84,7 @@ class System:
         return table_pb.AddFilesResponse()
 
     async def last_write(self, request: table_pb.AddFilesRequest) -> cmd.LastWrite | None:
+        self.meanwhile()
         if self.refusal is not None:
             raise self.refusal
         return cmd.LastWrite(A, b"files") if request.table == HERE else None
@@ -112,9 +115,21 @@ def test_nobody_prepares_elsewhere_before_it_is_durable_what_is_to_be_written_he
     assert system.done == [f"begin with ['{A}']"]
 
 
-def test_what_is_elsewhere_is_added_before_anybody_prepares(system: System) -> None:
+def test_nobody_prepares_elsewhere_before_it_is_durable_what_was_added_there(system: System) -> None:
+    """A table that has prepared refuses files, also those that it has: the call made again would be told that it is
+    refused, and then be committed, when the table asks for that."""
     system.commit(AWAY)
-    assert system.done == [f"txnstatus.Table/AddFiles {AWAY}", "prepare elsewhere", "begin with []"]
+    assert system.done == [f"txnstatus.Table/AddFiles {AWAY}", "begin with []"]
+
+
+@pytest.mark.parametrize("table", [HERE, AWAY])
+def test_what_is_refused_since_another_call_has_begun_the_commit_is_no_refusal(system: System, table: str) -> None:
+    def begun_meanwhile() -> None:
+        system.leader.table.apply(cmd.BeginCommit(TxnId(0), OWNER, 5, Timestamp(7)))
+
+    system.meanwhile = begun_meanwhile
+    system.refusal = IllegalState("it is prepared: no files are added any more")
+    assert system.commit(table) is TxnState.COMMIT_IN_PROGRESS
 
 
 def test_one_that_is_refused_refuses_the_commit(system: System) -> None:
@@ -129,7 +144,7 @@ def test_a_commit_that_is_under_way_takes_no_more(system: System) -> None:
     system.commit(HERE)
     system.done.clear()
     assert system.commit(HERE) is TxnState.COMMIT_IN_PROGRESS
-    assert system.done == ["prepare elsewhere", "begin with []"]
+    assert system.done == ["begin with []"]
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ class CommitCalls:
         try:
             writes = await self._take_writes(wait.call)
             record = self._table.get(wait.outcome.txn_id)
-            if not writes:  # who has prepared asks for the commit by itself after a while, and knows of none
+            if not request.last_writes:  # who has prepared asks for the commit after a while, and takes no files again
                 self._handle([CommitRequested(record.txn_id, request.owner)])
             record = await self._beginning.begin(record, request.owner, writes)
         except TxnError as error:
@@ -124,8 +124,14 @@ class CommitCalls:
         request, record = call.request, self._table.get(TxnId(call.request.txn_id))
         if not request.last_writes or record.state is not TxnState.OPEN:
             return ()
-        with answering_by(call.answer_by):
-            return await self._last_writes.take(request)
+        try:
+            with answering_by(call.answer_by):
+                return await self._last_writes.take(request)
+        except TxnError:
+            # Nobody prepares before the commit has begun. If it has, by an earlier attempt, then with these writes.
+            if self._table.get(record.txn_id).state is TxnState.OPEN:
+                raise
+            return ()
 
     def _answer(self, wait: _Wait, record: TxnRecord, response: Response) -> None:
         """With the record as it is, or, where who asks waits for the outcome, as it is decided."""
