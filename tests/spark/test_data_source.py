@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StructType
 
 from tests import blocks
@@ -244,6 +245,58 @@ def test_one_that_lives_keeps_what_it_has_not_read_and_one_that_has_fallen_behin
         with pytest.raises(SnapshotTooOld, match=table):
             shown()
         lives.stop()
+
+
+def test_each_commit_is_shown_once_whatever_dies(tmp_path: Path) -> None:
+    """Nodes are killed, and queries end without a word, each followed by one that knows the last offset alone."""
+    with fast_cluster(tmp_path) as cluster, connect(cluster) as client:
+        tables, stop = ("t.one", "t.two"), Event()
+        for table in tables:
+            client.create_table(table, SCHEMA)
+        asked = parse({"cluster": cluster.addresses, "table": ",".join(tables), "maxCommitsPerTrigger": "3"})
+        written = list[int]()
+
+        def write() -> None:
+            while not stop.is_set():
+                number = len(written)
+                client.write_all(dict.fromkeys(tables[: 1 + number % 2], rows(number)), request_id=f"write {number}")
+                written.append(number)
+
+        def reader() -> StreamReader:
+            return StreamReader(asked, StructType(), lambda: client)
+
+        shown = list[tuple[str, int]]()
+        follows, offset, limit = reader(), reader().initialOffset(), ReadMaxFiles(3)
+
+        def take() -> None:
+            """Runs a batch as Spark does: what is shown counts with the offset, or is shown again."""
+            nonlocal follows, offset
+            end = follows.latestOffset(offset, limit)
+            parts = [part for part in follows.partitions(offset, end) if isinstance(part, Part)]
+            tables = [(part.constants["_table"], part.what.to_arrow().to_pylist()) for part in parts]
+            shown.extend((table, row["id"]) for table, found in tables for row in found)
+            offset = end
+            follows.commit(offset)
+
+        worker = Thread(target=write)
+        worker.start()
+        try:
+            for node in cluster.configs:
+                for act in (cluster.kill, cluster.start_node):
+                    enough = len(written) + 6
+                    act(node)
+                    while len(written) < enough and worker.is_alive():
+                        take()
+                    follows = reader()
+        finally:
+            stop.set()
+            worker.join(60)
+        wait_until(lambda: take() or len(shown) >= len(written) + len(written) // 2, "all is shown")
+        take()
+        expected = [(table, number) for number in written for table in tables[: 1 + number % 2]]
+        assert sorted(shown) == sorted(expected)
+        for table in tables:
+            assert [number for of, number in shown if of == table] == [n for of, n in expected if of == table]
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from threading import Event, Semaphore, Thread
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests import blocks
-from txnclient import Client, Conflict, InvalidArgument, Past, Transaction
+from tests.support import wait_until
+from txnclient import (
+    Client,
+    CommitUnknown,
+    Conflict,
+    InvalidArgument,
+    Past,
+    Transaction,
+    TxnAborted,
+    Unavailable,
+)
+from txndeploy.local.cluster import LocalCluster
+from txnstatus.types import TERMINAL, TxnState
 
 NewTable = Callable[..., str]
 
@@ -139,3 +154,58 @@ def test_the_example_works_as_it_is_pasted(client: Client) -> None:
 
     client.run(beside, "nightly", compensating=pasted["nightly_first"])
     assert prices(client, "shop.prices") == {1: 12}
+
+
+def test_what_was_compensated_counts_once_whatever_dies(
+    client: Client, cluster: LocalCluster, new_table: NewTable
+) -> None:
+    """A row to which both add: it is the sum of what has committed, less what was undone."""
+    table, stop, wanted = new_table("id bigint NOT NULL, price bigint", primary_key=["id"]), Event(), Semaphore(0)
+    client.write(pa.table({"id": [1], "price": [0]}), table)
+    acknowledged, turns = dict[str, list[int]](hourly=[], nightly=[]), count()
+
+    def add(txn: Transaction, amount: int) -> None:
+        txn.update_where(table, {"price": f"price + {amount}"}, "id = 1")
+
+    def nightly(txn: Transaction) -> None:
+        add(txn, 1_000)
+        seen = len(acknowledged["hourly"])
+        if next(turns) % 2 == 0:
+            wanted.release()
+            wait_until(lambda: stop.is_set() or len(acknowledged["hourly"]) > seen, "the other was first", timeout=60)
+
+    def keeps_on(label: str, work: Callable[[Transaction], None], before: Callable[[], object]) -> None:
+        while before() and not stop.is_set():
+            while True:
+                with suppress(Conflict, CommitUnknown, TxnAborted, Unavailable):
+                    rule = None if label == "hourly" else always
+                    acknowledged[label].append(client.run(work, label, attempts=2, compensating=rule).txn_id)
+                    break
+                if label == "nightly":
+                    break
+
+    threads = [
+        Thread(target=keeps_on, args=("hourly", lambda txn: add(txn, 1), wanted.acquire)),
+        Thread(target=keeps_on, args=("nightly", nightly, lambda: True)),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for node in cluster.configs:
+            for act in (cluster.kill, cluster.start_node):
+                enough = len(acknowledged["hourly"]) + 4
+                wait_until(lambda: len(acknowledged["hourly"]) >= enough, "work goes on", timeout=60)  # noqa: B023
+                act(node)
+    finally:
+        stop.set()
+        threads[1].join(60)
+        wanted.release()
+        threads[0].join(60)
+    wait_until(lambda: all(each.state in TERMINAL for each in client.transactions(participant=table)), "all is over")
+    done = [each for each in client.transactions(participant=table) if each.state is TxnState.COMMITTED]
+    undone = [each for each in done if each.label.startswith("compensation for")]
+    assert undone, "nobody was undone"
+    assert acknowledged["nightly"]
+    worth = {"hourly": 1, "nightly": 1_000}
+    assert prices(client, table) == {1: sum(worth.get(each.label, 0) for each in done) - len(undone)}
+    assert {*acknowledged["hourly"], *acknowledged["nightly"]} <= {each.txn_id for each in done}
