@@ -75,6 +75,29 @@ def test_a_backup_under_load_becomes_a_cluster_of_other_nodes(tmp_path: Path) ->
         wait_until(lambda: only_leftovers(new), "the doctor finds nothing else", 60)
 
 
+def test_a_backup_has_tables_by_the_names_of_its_moment(tmp_path: Path) -> None:
+    """A table that was renamed before it, one that has its old name since, and one that is renamed after it."""
+    with fast_cluster(tmp_path / "old") as old, connect(old) as client:
+        client.create_table("t.one", SCHEMA)
+        client.write(rows(1), "t.one")
+        client.rename_table("t.one", "t.renamed")
+        client.create_table("t.one", SCHEMA)
+        client.write(rows(2), "t.one")
+        txnctl("backup", "--cluster", old.addresses, str(tmp_path / "backup"))
+        client.rename_table("t.one", "t.later")
+        client.write(rows(3), "t.later")
+        configs = new_nodes(tmp_path / "new", old, ("n4", "n5", "n6"))
+    restore(tmp_path / "backup", configs)
+    with fast_cluster(tmp_path / "new") as new, connect(new) as client:
+        assert [each.name for each in client.tables()] == ["t.one", "t.renamed"]
+        assert visible(client, "t.one", "t.renamed") == [[2], [1]]
+        client.rename_table("t.one", "t.later")
+        client.rename_table("t.renamed", "t.one")
+        client.write(rows(4), "t.one")
+        assert visible(client, "t.one", "t.later") == [[1, 4], [2]]
+        wait_until(lambda: only_leftovers(new), "the doctor finds nothing else", 60)
+
+
 def test_backups_while_leaders_die_are_whole_or_fail(tmp_path: Path) -> None:
     with several_groups(tmp_path / "old") as (cluster, client), Load(client) as load:
         for number in range(3):
