@@ -116,6 +116,6 @@ def foreign(client: Client) -> dict[str, str]:
     return dict(from_wire(answer.catalog).foreign)
 
 
-def rest_in_campaigns(names: Iterable[str], always: Collection[str]) -> list[ParameterSet]:
+def rest_in_campaigns(names: Iterable[object], always: Collection[object]) -> list[ParameterSet]:
     """Parameters of which each run of the tests tries some, and a campaign the others, too."""
     return [pytest.param(name, marks=() if name in always else pytest.mark.campaign) for name in names]

@@ -54,9 +54,7 @@ SAMPLE = [
     ("catalog.after.DrainNode", "crash", "leader"),
     ("shard.before.PlaceTable", "crash", "leader"),
     ("catalog.after.RaiseLevel", "crash", "leader"),
-    ("catalog.after.Grant", "crash", "leader"),
     ("catalog.before.Revoke", "error", "leader"),
-    ("catalog.before.SetLimit", "crash", "leader"),
 ]
 """Points of each kind of group, of leaders and of all replicas, that end a process, come late, or with rare events."""
 FIRE_SECONDS = 60.0

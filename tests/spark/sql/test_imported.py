@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support import rest_in_campaigns
 from txnclient import Client
 from txndeploy.demo import flights
 from txnstatus.lake.file_lists import has_bare
@@ -85,6 +86,7 @@ def test_spark_reads_what_it_has_written(
     assert len(rows(sql(f"SHOW PARTITIONS txn.{table}"))) == 36
 
 
+@pytest.mark.parametrize("by", rest_in_campaigns(["batches", "rows"], ["batches"]), indirect=True)
 @pytest.mark.usefixtures("by")
 def test_statements_of_spark_change_it(
     spark: SparkSession, sql: Sql, client: Client, weather: Path, table: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support import rest_in_campaigns
 from tests.unit.harness.raft import FAST, SMALL_SNAPSHOTS, Cluster
 from txnstatus.errors import TxnError
 from txnstatus.raft.settings import SLICE_SECONDS
@@ -93,7 +94,7 @@ def test_under_a_nemesis_nothing_is_lost_and_nobody_disagrees(monkeypatch: pytes
     run(cluster)
 
 
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", rest_in_campaigns(range(100, 130), range(100, 108)))
 def test_while_members_are_replaced_nothing_is_lost_and_nobody_disagrees(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
