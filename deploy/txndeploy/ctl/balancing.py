@@ -44,10 +44,12 @@ def rebalance(
         with status_line("replicas move") as tell:
 
             def done() -> bool:
-                left = listings.catalog(client).moves
+                state = listings.catalog(client)
+                left = state.moves
                 if left:
                     tell(f"{len(left)} moves to go: {left[0].group}, {left[0].old_node} to {left[0].new_node}")
-                return not left
+                # Whoever is asked may know of a catalog from before.
+                return not left and state.version >= answer.catalog.version
 
             wait_until(done, "the moves", timeout)
     if not as_json:

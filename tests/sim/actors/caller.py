@@ -191,38 +191,41 @@ class Caller:
                 self._shared.groups += 1
                 return
 
-    async def drain_node(self, node: str, drain: str) -> None:
+    async def drain_node(self, node: str, drain: str) -> admin_pb2.DrainNodeResponse:
         """As `txnctl node drain` and `undrain`, until it is acknowledged."""
         order = admin_pb2.DrainNodeRequest(node_id=node, drain=drain)
-        await self._until_heard("txnstatus.Admin/DrainNode", order, admin_pb2.DrainNodeResponse)
+        answer = await self._until_heard("txnstatus.Admin/DrainNode", order, admin_pb2.DrainNodeResponse)
         self._log(f"{node}: {drain}")
+        return answer
 
     async def spread(self, new: str, address: str, old: str) -> None:
         """As `txnctl node add`, `rebalance`, `node drain --move` and `node remove`, one after the other."""
         order = admin_pb2.AddNodeRequest(node_id=new, address=address, roles=("manager", "status", "participant"))
         await self._until_heard("txnstatus.Admin/AddNode", order, admin_pb2.AddNodeResponse)
         self._shared.addresses.append(address)
-        await self._until_heard("txnstatus.Admin/Rebalance", admin_pb2.RebalanceRequest(), admin_pb2.RebalanceResponse)
-        await self._until_nothing_moves()
+        wanted = admin_pb2.RebalanceRequest()
+        await self._until_nothing_moves(
+            await self._until_heard("txnstatus.Admin/Rebalance", wanted, admin_pb2.RebalanceResponse)
+        )
         self._log(f"{new} has its part")
-        await self.drain_node(old, "LEAVES")
-        await self._until_nothing_moves()
+        await self._until_nothing_moves(await self.drain_node(old, "LEAVES"))
         gone = admin_pb2.RemoveNodeRequest(node_id=old)
         await self._until_heard("txnstatus.Admin/RemoveNode", gone, admin_pb2.RemoveNodeResponse)
         self._log(f"{old} has left")
 
-    async def _until_heard(self, method: str, request: Message, response: type[Message]) -> None:
+    async def _until_heard(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         while True:
             with contextlib.suppress(Unavailable):
-                await self._call(method, request, response)
-                return
+                return await self._call(method, request, response)
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _until_nothing_moves(self) -> None:
+    async def _until_nothing_moves(self, asked: admin_pb2.RebalanceResponse | admin_pb2.DrainNodeResponse) -> None:
+        """Whoever is asked may know of a catalog from before."""
         while True:
             with contextlib.suppress(Unavailable):
                 request, response = admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
-                if not (await self._call("txnstatus.Admin/GetCluster", request, response)).catalog.moves:
+                found = (await self._call("txnstatus.Admin/GetCluster", request, response)).catalog
+                if found.version >= asked.catalog.version and not found.moves:
                     return
             await asyncio.sleep(POLL_SECONDS)
 

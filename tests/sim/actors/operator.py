@@ -113,6 +113,11 @@ class Operator:
     # ---- nodes that are drained, come and leave
 
     def drain(self, node: str, drain: str) -> None:
+        """Not of one that is about to leave: that is drained, and stays so."""
+        machine = self._world.cluster.machines[node]
+        if machine.leaves or machine.gone:
+            return
+
         async def order(client: Client) -> None:
             await client.drain_node(node, drain)
 

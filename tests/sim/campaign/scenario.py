@@ -175,11 +175,12 @@ DEPARTING = ("elections", "splits", "narrow", "ruins", "moved", "everything")
 """Profiles in which nodes are stopped in order."""
 GROUPS = ("catalog", "status-0", "status-1", "shard-0", "shard-0", "shard-1", "shard-1")
 
-
 GOING_BACK_FROM = 150
 """Seeds below it are those by which faults are known that have nothing to do with savepoints."""
 CHRONICLING_FROM = 200
 """Likewise, with the timeline."""
+MOVING_FROM = 12_000
+"""Likewise, with nodes that are drained, come and leave."""
 
 
 def make(seed: int, profile: str | None = None) -> Scenario:
@@ -244,11 +245,9 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     faults += _later_faults(newest, scenario, faults)
     if profile in DEPARTING:
         faults += _departures(random.Random(f"scenario {seed}, departing"), scenario)
-    growing = random.Random(f"scenario {seed}, growing")
-    if growing.random() < 0.2:
-        faults.append(Fault(growing.uniform(1.0, scenario.seconds), "add_group", NODES[0]))
+    faults += _of_members(scenario)
     if scenario.replication == 1:  # there is one copy of all
-        faults = [fault for fault in faults if fault.kind not in ("rot", "replace", "displace")]
+        faults = [fault for fault in faults if fault.kind not in ("rot", "replace", "displace", "spread")]
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
 
 
@@ -302,6 +301,28 @@ def _later_faults(rng: random.Random, scenario: Scenario, faults: Sequence[Fault
                 for _ in range(rng.randint(0, 3))
             ]
     return more
+
+
+def _of_members(scenario: Scenario) -> list[Fault]:
+    """A group that comes, and nodes."""
+    faults = list[Fault]()
+    growing, moving = (random.Random(f"scenario {scenario.seed}, {what}") for what in ("growing", "moving"))
+    if growing.random() < 0.2:
+        faults.append(Fault(growing.uniform(1.0, scenario.seconds), "add_group", NODES[0]))
+    if scenario.seed >= MOVING_FROM and moving.random() < 0.4:
+        faults += _moves(moving, scenario)
+    return faults
+
+
+def _moves(rng: random.Random, scenario: Scenario) -> list[Fault]:
+    """Nodes that are drained for a while, and one in whose place another comes replica by replica; others die."""
+    drained = [rng.uniform(1.0, scenario.seconds) for _ in range(rng.randint(0, 3))]
+    moves = [Fault(at, "drain", rng.choice(NODES), "", rng.uniform(0.3, 4.0)) for at in drained]
+    if rng.random() < 0.5:
+        moves.append(Fault(rng.uniform(1.0, scenario.seconds), "spread", rng.choice(NODES)))
+    kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"
+    times = [fault.at + rng.uniform(0.1, 3.0) for fault in moves for _ in range(rng.randint(0, 2))]
+    return moves + [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in times]
 
 
 def _departures(rng: random.Random, scenario: Scenario) -> list[Fault]:
