@@ -103,6 +103,21 @@ def test_a_begin_that_does_not_fit_goes_to_the_next_range_as_a_whole() -> None:
     run(main())
 
 
+def test_a_request_id_of_another_user_is_refused() -> None:
+    """Pins: it was answered with the other one's transaction, of which every later call was NOT_AUTHORIZED."""
+
+    async def main() -> None:
+        world = World(span=5)
+        ranges = world.ranges()
+        for number in range(2):
+            assert (await answered(ranges.begin, begin("nightly"))).txn_ids == [0]
+            request = pb.BeginTransactionRequest(request_id="nightly", owner="bob", is_retry=bool(number))
+            with pytest.raises(InvalidArgument, match="request id 'nightly' is that of another user's begin"):
+                await answered(ranges.begin, request)
+
+    run(main())
+
+
 def test_a_begin_that_no_range_could_hold_adds_no_ranges() -> None:
     async def main() -> None:
         world = World(span=3)

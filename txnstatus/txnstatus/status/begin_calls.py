@@ -128,10 +128,15 @@ class BeginCalls:
             else:
                 call.tell(self._begun(answer.records, command.owner, begun_before=not answer.changed))
 
-    def _begun(self, begun: Sequence[TxnRecord], owner: str, *, begun_before: bool) -> status_pb.RangeBeginResponse:
+    def _begun(
+        self, begun: Sequence[TxnRecord], owner: str, *, begun_before: bool
+    ) -> status_pb.RangeBeginResponse | TxnError:
         """`begun`: nothing, where the range is full."""
         if not begun:
             return status_pb.RangeBeginResponse(last_commit_timestamp=self._table.last_commit_ts)
+        if begun[0].owner != owner:
+            taken = begun[0].request.request_id
+            return InvalidArgument(f"request id {taken!r} is that of another user's begin", hint="take one of your own")
         # The answer promises a whole interval, also to whoever asked before and was not answered.
         self._manager.advance_time(self._monotonic())
         self._manager.keep_alive([record.txn_id for record in begun], owner)
