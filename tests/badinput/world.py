@@ -31,7 +31,7 @@ from txndeploy.node.cuts import KEPT_SECONDS
 from txnstatus.catalog.catalog import CATALOG, shard_group, status_group
 from txnstatus.errors import InternalError, TxnError
 from txnstatus.lake.rows import to_ipc
-from txnstatus.proto import admin_pb2, backup_pb2, catalog_pb2, common_pb2, table_pb2, txn_savepoint_pb2
+from txnstatus.proto import admin_pb2, backup_pb2, catalog_pb2, common_pb2, table_pb2, txn_savepoint_pb2, txn_status_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.errors import from_detail
 from txnstatus.rpc.grpc_server import DETAIL_KEY, GROUP_KEY, GRPC_OPTIONS
@@ -112,6 +112,8 @@ class World:
         """A table without a primary key, on the same shard."""
         self.committed = self.client.begin().commit().txn_id
         self._open: list[int] = []
+        self._range = 0
+        """Where the transaction is that was opened last: a request may fill a range."""
         self._tables: list[TableInfo] = []
         self._cut = "", -KEPT_SECONDS
 
@@ -133,7 +135,7 @@ class World:
 
     def group(self, kind: str) -> str:
         """The group of a call: "" of one to the node, or the one that has what right requests are about."""
-        return {"": "", "range": status_group(0), "shard": shard_group(self.shard), "catalog": CATALOG}[kind]
+        return {"": "", "range": status_group(self._range), "shard": shard_group(self.shard), "catalog": CATALOG}[kind]
 
     # ---- the state
 
@@ -167,7 +169,16 @@ class World:
             answer = self.client.call("txnstatus.TxnManager/BeginTransaction", request, pb.BeginTransactionResponse)
             # A wrong id that is somebody's would do its harm to a right request of later.
             self._open = [txn_id for txn_id in answer.txn_ids if txn_id not in SMALL]
-        return self._open.pop()
+        txn_id = self._open.pop()
+        self._range = txn_id // self.cluster.configs["n1"].txn.range_span
+        return txn_id
+
+    def fill_range(self) -> None:
+        """Whoever begins from now on begins in the next one."""
+        request = txn_status_pb2.RaiseFloorRequest(fills=True)
+        answer = self.send("txnstatus.TxnStatus/RaiseFloor", request.SerializeToString(), group=self.group("range"))
+        assert answer.error is None, answer
+        self._open.clear()
 
     def open_write(self, txn_id: int) -> str:
         """Makes the table a participant of the transaction; returns the directory."""
