@@ -198,8 +198,14 @@ class Caller:
         self._log(f"{node}: {drain}")
         return answer
 
-    async def spread(self, new: str, address: str, old: str) -> None:
-        """As `txnctl node add`, `rebalance`, `node drain --move` and `node remove`, one after the other."""
+    async def drain_if_it_may(self, node: str, drain: str) -> None:
+        """The same of a node that may not have joined yet, or be gone."""
+        with contextlib.suppress(NotFound):
+            await self.drain_node(node, drain)
+
+    async def spread(self, new: str, address: str, old: str) -> bool:
+        """As `txnctl node add`, `rebalance`, `node drain --move` and `node remove`, one after the other. False: it has
+        to stay, for its replicas may go nowhere."""
         order = admin_pb2.AddNodeRequest(node_id=new, address=address, roles=("manager", "status", "participant"))
         await self._until_heard("txnstatus.Admin/AddNode", order, admin_pb2.AddNodeResponse)
         self._shared.addresses.append(address)
@@ -208,10 +214,16 @@ class Caller:
             await self._until_heard("txnstatus.Admin/Rebalance", wanted, admin_pb2.RebalanceResponse)
         )
         self._log(f"{new} has its part")
-        await self._until_nothing_moves(await self.drain_node(old, "LEAVES"))
+        try:
+            leaving = await self.drain_node(old, "LEAVES")
+        except IllegalState as error:
+            self._log(error.message)
+            return False
+        await self._until_nothing_moves(leaving)
         gone = admin_pb2.RemoveNodeRequest(node_id=old)
         await self._until_heard("txnstatus.Admin/RemoveNode", gone, admin_pb2.RemoveNodeResponse)
         self._log(f"{old} has left")
+        return True
 
     async def _until_heard(self, method: str, request: Message, response: type[ResponseT]) -> ResponseT:
         while True:

@@ -119,7 +119,7 @@ class Operator:
             return
 
         async def order(client: Client) -> None:
-            await client.drain_node(node, drain)
+            await client.drain_if_it_may(node, drain)
 
         self._world.launch_client("operator", order)
 
@@ -136,8 +136,11 @@ class Operator:
         world.cluster.start(new)
 
         async def order(client: Client) -> None:
-            await client.spread(new, f"{new}:7050", old)
-            self._switch_off(machine)
+            if await client.spread(new, f"{new}:7050", old):
+                self._switch_off(machine)
+            else:
+                machine.leaves = False
+                del self.successors[old]
 
         world.loop.post_later(JOIN_SECONDS, world.launch_client, "operator", order)
         return True

@@ -63,11 +63,13 @@ class Till:
             self.standing[txn_id], self.published[txn_id] = Standing.PUBLISHED, commit_ts
 
     def discard(self, txn_id: TxnId) -> None:
+        """What is published refuses: who was in doubt may hear late, and of a transaction that is forgotten by then."""
+        if self._act(txn_id, ParticipantOpType.ABORT_TXN) is not Act.DISCARD:
+            return
         txn = self._ledger.txn(txn_id)
         if txn.state is not None and txn.state not in DECIDED_ABORT:
             self._ledger.violation("4 atomic", f"{TILL} discards {txn_id}, which is {txn.state.name}")
-        if self._act(txn_id, ParticipantOpType.ABORT_TXN) is Act.DISCARD:
-            del self.standing[txn_id]
+        del self.standing[txn_id]
 
     def prepared(self) -> Iterable[TxnId]:
         return [TxnId(txn_id) for txn_id, standing in self.standing.items() if standing is Standing.PREPARED]
