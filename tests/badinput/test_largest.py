@@ -16,6 +16,7 @@ from tests.badinput.largest import REPEATED, largest, name_of, too_large
 from tests.badinput.one_loop import OneLoop
 from tests.badinput.ways import EACH, METHODS
 from tests.badinput.world import OWNER, Answer, World
+from tests.support import wait_until
 from txnstatus import pages
 from txnstatus.errors import InvalidArgument
 from txnstatus.lake.rows import to_ipc
@@ -99,8 +100,14 @@ class Table:
         ]
 
     def ask(self, method: str, request: Message) -> Answer:
+        """Again where it is to be tried again: a busy machine takes longer for so much than one attempt may."""
+
+        def final() -> Answer | None:
+            answer = self._world.send(f"txnstatus.{method}", request.SerializeToString(), SECONDS)
+            return None if answer.error is not None and answer.error.retriable else answer
+
         with bounded(self._one, f"{method} of {self.name}"):
-            return self._world.send(f"txnstatus.{method}", request.SerializeToString(), SECONDS)
+            return wait_until(final, f"{method} of {self.name}", SECONDS)
 
     def add(self, partitions: Sequence[str], *, overwrite: bool) -> tuple[int, Answer]:
         txn_id, write_id = self._world.open_txn(), uuid.uuid4().hex
