@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.unit.harness.answering import Served
+from tests.unit.harness.answering import SECONDS, Served
 from tests.unit.harness.identities import Identities, blocking
 from txnclient import connect
 from txndeploy.errors import ConfigError
@@ -92,6 +94,30 @@ def test_files_that_do_not_go_together_are_named(air: Identities, again: Identit
     with pytest.raises(InvalidArgument, match=r"key\.pem cannot be read: No such file"):
         tls.within(where)
     assert key.decode() not in repr(tls.Tls.__dict__)
+
+
+def test_whoever_starts_while_files_are_replaced_has_the_new_ones(air: Identities) -> None:
+    """A certificate and its key are two files: between the two they do not go together."""
+    where, other = air.files(Kind.USER, "alice"), air.files(Kind.USER, "bob")
+    (where / "certificate.pem").write_bytes((other / "certificate.pem").read_bytes())
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(tls.within, where)
+        with pytest.raises(TimeoutError):
+            starting.result(timeout=0.1)
+        (other / "key.pem").replace(where / "key.pem")
+        assert starting.result(timeout=SECONDS).own.name == "bob"
+
+
+def test_files_that_do_not_go_together_for_long_are_refused_at_once(
+    air: Identities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = air.files(Kind.USER, "alice")
+    (where / "key.pem").write_bytes(b"")
+    for path in where.iterdir():
+        os.utime(path, (0, 0))
+    monkeypatch.setattr(tls.time, "sleep", lambda seconds: pytest.fail("nobody is at work on these files"))
+    with pytest.raises(InvalidArgument, match="no certificate and its key"):
+        tls.within(where)
 
 
 def test_credentials_that_expired_are_refused_as_they_are_read(air: Identities) -> None:

@@ -27,7 +27,8 @@ from txnstatus.rpc.deadlines import time_left
 
 log = logging.getLogger(__name__)
 
-MOVE_SECONDS = 60.0
+MOVE_SECONDS = 10.0
+"""Then the mover looks whether the move is still wanted: it may have been called off."""
 MOVER_PASS_SECONDS = 0.5
 
 
@@ -68,7 +69,7 @@ class CatalogService:
         self._draw_id = draw_id
         self._driver = driver
         self._cluster = client.cluster
-        self._mover = ReplicaMover(client)
+        self._mover = ReplicaMover(client, lambda: machine.catalog.state)
         self._proposer: Proposer[cmd.Command, CatalogState] = Proposer(
             "catalog", driver, cmd.encode, lambda: machine.catalog.state.level
         )
@@ -86,7 +87,7 @@ class CatalogService:
             await asyncio.sleep(MOVER_PASS_SECONDS)
             if self._driver.group.has_lease:
                 self._ensure_founded()
-                await self._mover.run_once(self.machine.catalog.state)
+                await self._mover.run_once()
 
     def on_leadership(self, leading: bool) -> None:
         log.info("%s %s", CATALOG, "leading" if leading else "no longer leading")
@@ -127,15 +128,18 @@ class ReplicaMover:
     Every step is idempotent, so a new leader of the catalog simply goes on.
     """
 
-    def __init__(self, client: TxnSystemClient) -> None:
+    def __init__(self, client: TxnSystemClient, state: Callable[[], CatalogState]) -> None:
+        """`state`: of the catalog by now: while one move is under way, another one is over or called off."""
         self._client = client
         self._catalog = CatalogClient(client)
+        self._state = state
 
-    async def run_once(self, state: CatalogState) -> None:
+    async def run_once(self) -> None:
+        state = self._state()
         if state.replacement is not None:
             await self._replace(state, state.replacement)
         for group in _catalog_last(state.groups):
-            if (move := state.move_of(group)) is not None:
+            if (move := self._state().move_of(group)) is not None:
                 await self._move_one(move)
 
     async def _replace(self, state: CatalogState, replacement: Replacement) -> None:

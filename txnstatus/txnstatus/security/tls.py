@@ -10,6 +10,7 @@ import logging
 import os
 import ssl
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,9 @@ class Contexts(ClientEnd):
     key: bytes = field(repr=False)
 
 
+REPLACED_SECONDS = 1.0
+"""Files that changed so lately may be half way replaced: a certificate and its key are two files."""
+
 _Signs = tuple[tuple[int, int, int], ...]
 """Inode, time and size of each file: by them it is seen that it is another one."""
 
@@ -68,11 +72,11 @@ class Tls:
     """The TLS of a process, which has one for as long as it runs. Safe to use from many threads."""
 
     def __init__(self, files: TlsFiles) -> None:
-        """Raises InvalidArgument, naming the file that cannot be used."""
+        """Raises InvalidArgument, naming the file that cannot be used. Waits for files that are being replaced."""
         self._files = files
         self._lock = threading.Lock()
-        self._signs = self._failed = _signs(files)
-        self._contexts = _load(files)
+        self._signs, self._contexts = _load_first(files)
+        self._failed = self._signs
 
     @property
     def own(self) -> Principal:
@@ -190,6 +194,23 @@ def _signs(files: TlsFiles) -> _Signs:
             raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from error
         found.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
     return tuple(found)
+
+
+def _load_first(files: TlsFiles) -> tuple[_Signs, Contexts]:
+    """Raises InvalidArgument for files that do not go together, at once where none of them is new."""
+    deadline = time.monotonic() + REPLACED_SECONDS
+    while True:
+        signs = _signs(files)
+        try:
+            found = _load(files)
+        except InvalidArgument:
+            age = time.time() - max(changed for _, changed, _ in signs) / 1e9
+            if abs(age) > REPLACED_SECONDS or time.monotonic() > deadline:
+                raise
+        else:
+            if _signs(files) == signs:
+                return signs, found
+        time.sleep(0.02)
 
 
 def _load(files: TlsFiles) -> Contexts:
