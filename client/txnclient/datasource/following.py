@@ -8,7 +8,7 @@ commits to stop on the way; those that are forgotten come together with the next
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -34,6 +34,23 @@ AT = "timestamp"
 """The one key of an offset."""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is kept for the query, at a timestamp."""
+
+    snapshot: Snapshot
+    tables: frozenset[str]
+    """Those that there were by then, with leases: a start may be before a table was made."""
+
+    def shows(self, table: str) -> pb.ScanResponse | None:
+        """What the table had, to be compared; None: it was not there yet."""
+        if table not in self.tables:
+            return None
+        found = self.snapshot.scan(table)
+        found.ClearField("lease_millis")
+        return found
+
+
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives as long as the query does, and keeps what that has not read: by leases at each offset since the last that
     the query has done with.
@@ -41,9 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, asked: Options, schema: StructType, connect: Callable[[], Client]) -> None:
         self._asked, self._schema, self._connect = asked, schema, connect
-        self._held: dict[Timestamp, Snapshot] = {}
-        self._there: dict[Timestamp, set[str]] = {}
-        """The tables that there were already, at each of these: a start may be before a table was made."""
+        self._held: dict[Timestamp, Held] = {}
         self._end: Timestamp | None = None
         """What there was when a query that is to end was started."""
         client = connect()
@@ -80,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last <= above:
             return start
         after = self._hold(last)
-        if all(self._shows(before, table) == self._shows(after, table) for table in self._asked.tables):
+        if all(before.shows(table) == after.shows(table) for table in self._asked.tables):
             self._let_go(last)
             return start
         if isinstance(limit, ReadMaxFiles):
@@ -94,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last <= above:
             return []
         if above == NO_TIMESTAMP:
-            snapshot = self._hold(last)
+            snapshot = self._hold(last).snapshot
             return [
                 Part(each, self._called(table, each.schema), self._constants(table, last, each.schema))
                 for table in self._asked.tables
@@ -105,11 +120,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: list[Part] = []
         for table in self._asked.tables:
             ends = [at for at, of in commits if of == table]
-            old, was_there = held, table in self._there[above]
+            old, was_there = held.snapshot, table in held.tables
             for at in [*ends, *([last] if last not in ends else [])]:
-                new = held.later(at) if was_there else self._hold(at)
-                if not was_there and table not in self._there[at]:
+                if not was_there and table not in self._hold(at).tables:
                     continue
+                new = held.snapshot.later(at) if was_there else self._hold(at).snapshot
                 changes = new.changes_since(old, table)
                 only = "" if self._asked.changes else table
                 constants = self._constants(table, at, changes.schema)
@@ -148,30 +163,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if above < txn.commit_timestamp <= until
         ]
 
-    def _hold(self, at: Timestamp) -> Snapshot:
-        """A snapshot of then with leases on all tables, by way of an older one where new readers come too late."""
-        found = self._held.get(at)
-        if found is None:
-            older = max((each for each in self._held if each < at), default=None)
-            before = set[str]() if older is None else self._there[older]
-            keeps = older is not None and before.issuperset(self._asked.tables)
-            found = self._held[older].later(at) if older is not None and keeps else self._connect().snapshot(at)
-            there = set[str]()
-            for table in self._asked.tables:
-                with suppress(*(() if table in before else (NotFound,))):
-                    found.scan(table)
-                    there.add(table)
-            self._held[at], self._there[at] = found, there
-        return found
+    def _hold(self, at: Timestamp) -> Held:
+        """What there was then, by way of an older one where new readers come too late.
+
+        Raises NotFound where a table that there was before is no more.
+        """
+        if at not in self._held:
+            before = [each for each in self._held if each < at]
+            older = self._held[max(before)] if before else None
+            if older is not None and older.tables.issuperset(self._asked.tables):
+                snapshot = older.snapshot.later(at)
+            else:
+                snapshot = self._connect().snapshot(at)
+            known = older.tables if older is not None else frozenset[str]()
+            self._held[at] = Held(snapshot, self._leased(snapshot, known))
+        return self._held[at]
+
+    def _leased(self, snapshot: Snapshot, known: frozenset[str]) -> frozenset[str]:
+        """The tables on which the snapshot has leases now: all that are there, of which the known have to be."""
+        found = set[str]()
+        for table in self._asked.tables:
+            try:
+                snapshot.scan(table)
+            except NotFound:
+                if table in known:
+                    raise
+            else:
+                found.add(table)
+        return frozenset(found)
 
     def _let_go(self, at: Timestamp) -> None:
-        self._there.pop(at)
-        self._held.pop(at).close()
-
-    def _shows(self, snapshot: Snapshot, table: str) -> pb.ScanResponse | None:
-        """What a snapshot that is held shows of the table, to be compared; None: it was not there yet."""
-        if table not in self._there[snapshot.timestamp]:
-            return None
-        found = snapshot.scan(table)
-        found.ClearField("lease_millis")
-        return found
+        self._held.pop(at).snapshot.close()
