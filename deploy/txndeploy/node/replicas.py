@@ -74,6 +74,7 @@ class ReplicaAdmin:
         if state.replacement != Replacement(old, new) and state.move_of(group) != Move(group, old, new):
             raise Unavailable(f"the catalog of {self._node_id} does not say that {new} takes the place of {old}")
         self._driver.check_lease()
+        self._check_committed()
         if new:
             await self._let_in(new, old)
         if old in self._driver.group.members:
@@ -83,6 +84,12 @@ class ReplicaAdmin:
             if group not in replicas or new not in replicas[group].members:
                 raise Unavailable(f"{new} has not caught up with {group} yet")
         return admin_pb2.MoveReplicaResponse(members=self._driver.group.members)
+
+    def _check_committed(self) -> None:
+        """Raises Unavailable where an earlier call's change is on its way yet: whoever took it for done could have a
+        member close its replica that the next leader counts."""
+        if self._driver.group.journal.members.index > self._driver.group.commit_index:
+            raise Unavailable(f"a change of the members of {self._driver.group.group} is not committed yet")
 
     async def _let_in(self, new: str, old: str) -> None:
         await self._ask_node(new)  # it must live, before the old one goes

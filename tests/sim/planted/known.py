@@ -208,6 +208,10 @@ BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
         "test_the_members_are_those_of_the_snapshot_whatever_the_journal_said_before",
     ),
     "two changes of members at once": ("raft/test_members.py", "test_one_change_at_a_time"),
+    "who is to go is taken for gone": (
+        "deploy/test_replicas.py",
+        "test_who_was_to_go_has_gone_once_that_is_committed",
+    ),
     "one that is alone does not wait for its sync": ("raft/test_journal.py", "test_it_knows_up_to_where_it_is_synced"),
     "a lease from when answers arrive": (
         "raft/test_elections.py",

@@ -57,6 +57,10 @@ def two_changes_of_members_at_once() -> Seams:
     return [(f"{GROUP}.change_members", change)]
 
 
+def who_is_to_go_is_taken_for_gone() -> Seams:
+    return [("txndeploy.node.replicas:ReplicaAdmin._check_committed", lambda *_: None)]
+
+
 def votes_leave_before_their_sync() -> Seams:
     return _early("response_vote")
 
@@ -233,6 +237,7 @@ RAFT: Mapping[str, Callable[[], Seams]] = {
     "cut members stay": cut_members_stay,
     "an installed snapshot says nothing of members": an_installed_snapshot_says_nothing_of_members,
     "two changes of members at once": two_changes_of_members_at_once,
+    "who is to go is taken for gone": who_is_to_go_is_taken_for_gone,
     "votes leave before their sync": votes_leave_before_their_sync,
     "acknowledgements leave before their sync": acknowledgements_leave_before_their_sync,
     "one that is alone does not wait for its sync": one_that_is_alone_does_not_wait_for_its_sync,
