@@ -40,7 +40,7 @@ class Held:
 
     snapshot: Snapshot
     tables: frozenset[str]
-    """Those that there were by then, with leases: a start may be before a table was made."""
+    """Tables that there were by then, with leases: a start may be before one was made."""
 
     def shows(self, table: str) -> pb.ScanResponse | None:
         """What the table had, to be compared; None: it was not there yet."""

@@ -1,4 +1,4 @@
-"""How one replica takes the place of another, as its group's leader carries it through."""
+"""One replica taking the place of another, as its group's leader carries it through."""
 
 from __future__ import annotations
 
