@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txnclient import interruption
 from txnclient.alive.liveness import Liveness
 from txnclient.calls.traces import TxnTrace
 from txnclient.session import Session
@@ -125,12 +126,15 @@ class Handle:
     def ask_to_write(self, method: str, request: WriteT, response: type[ResponseT]) -> ResponseT:
         """As `ask`, for what writes to a table."""
         self.unanswered[request.write_id] = Unanswered(request.table)
+        if (interrupted := interruption.happened()) is not None:  # who goes back to a savepoint names what came before
+            self.unanswered.pop(request.write_id, None)
+            raise interrupted
         try:
             answer = self.ask(method, request, response)
         except TxnError as error:
             self.unanswered[request.write_id] = Unanswered(request.table, is_refused=not error.retriable)
             raise
-        del self.unanswered[request.write_id]
+        self.unanswered.pop(request.write_id, None)
         return answer
 
     def _with_cause(self, error: TxnAborted) -> TxnAborted:

@@ -143,6 +143,76 @@ def test_a_cancelled_write_aborts_and_a_closed_client_refuses(
     assert client.get(txn_id).state in (TxnState.ABORTED, TxnState.ABORT_IN_PROGRESS)
 
 
+@pytest.mark.parametrize("call", ["write", "update_where"])
+def test_what_a_thread_writes_is_not_committed_where_its_call_was_cancelled(
+    cluster: LocalCluster, client: Client, new_table: Callable[..., str], call: str
+) -> None:
+    """What was written before would be committed without it."""
+    before, name = new_table("id bigint"), new_table("id bigint", conflicts="wait")
+
+    def written(txn: Any, table: str) -> Any:
+        return (
+            txn.write(pa.table({"id": [1]}), table) if call == "write" else txn.update_where(table, {"id": "2"}, "true")
+        )
+
+    async def work() -> int:
+        async with aio.connect(cluster.addresses) as twin:
+            with held(client, name):
+                txn = await twin.begin()
+                await txn.write(pa.table({"id": [0]}), before)
+                await _cancelled_as_it_waits(client, name, written(txn, name))
+            with pytest.raises(IllegalState, match="can only be aborted"):
+                await txn.commit()
+            return int(txn.id)
+
+    txn_id = asyncio.run(asyncio.wait_for(work(), 60))
+    assert client.get(txn_id).state in (TxnState.ABORTED, TxnState.ABORT_IN_PROGRESS)
+    assert client.snapshot().to_arrow(before).num_rows == 0
+
+
+def test_a_write_in_a_thread_that_was_cancelled_is_taken_back_by_a_rollback(
+    cluster: LocalCluster, client: Client, new_table: Callable[..., str]
+) -> None:
+    name = new_table("id bigint", conflicts="wait")
+
+    async def work() -> None:
+        async with aio.connect(cluster.addresses) as twin, twin.transaction() as txn:
+            await txn.savepoint("before")
+            with held(client, name):
+                await _cancelled_as_it_waits(client, name, txn.write(pa.table({"id": [1]}), name))
+                with pytest.raises(IllegalState, match="go back to savepoint 'before'"):
+                    await txn.write(pa.table({"id": [2]}), name)
+                await txn.rollback_to("before")
+            await txn.write(pa.table({"id": [3]}), name)
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert client.snapshot().to_arrow(name)["id"].to_pylist() == [3]
+
+
+def test_a_write_by_itself_that_is_cancelled_aborts(
+    cluster: LocalCluster, client: Client, new_table: Callable[..., str]
+) -> None:
+    name = new_table("id bigint", conflicts="wait")
+
+    async def work() -> None:
+        async with aio.connect(cluster.addresses) as twin:
+            with held(client, name):
+                await _cancelled_as_it_waits(client, name, twin.write(pa.table({"id": [1]}), name))
+                assert [each.txn_id for each in client.locks(name) if not each.acquired] == []
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert client.snapshot().to_arrow(name).num_rows == 0
+
+
+async def _cancelled_as_it_waits(client: Client, table: str, call: Any) -> None:
+    """For its lock on the table."""
+    writing = asyncio.ensure_future(awaited(call))
+    await asyncio.to_thread(wait_until, lambda: waits(client, table), "the write waits for the lock")
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+
+
 def test_a_cancelled_commit_is_asked_again_and_nothing_of_it_is_left(
     cluster: LocalCluster, client: Client, new_table: Callable[..., str]
 ) -> None:

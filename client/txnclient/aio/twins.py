@@ -16,6 +16,7 @@ from txnclient.aio.lines import Lines
 from txnclient.calls.channel import ManagerChannel, parse_addresses
 from txnclient.change.merge import Merge
 from txnclient.client.client import Client
+from txnclient.interruption import Interruption
 from txnclient.snapshot import Snapshot
 from txnclient.transaction.transaction import Transaction
 from txnclient.write.locks import DEFAULT_LOCK_SECONDS
@@ -104,8 +105,9 @@ class AsyncClient(Twin[Client]):
 class AsyncTransaction(Twin[Transaction]):
     """`Transaction`: to be used by one task at a time.
 
-    A call that is cancelled as it writes aborts it. A commit that is cancelled may go on: `await txn.commit()` again
-    tells what has come of it, and commits nothing twice. What was not sent, and nobody asks for, expires.
+    A call that is cancelled as it writes aborts it, also where a thread still works at it. A commit that is cancelled
+    may go on: `await txn.commit()` again tells what has come of it, and commits nothing twice. What was not sent, and
+    nobody asks for, expires.
     """
 
     async def __aenter__(self) -> Self:
@@ -164,8 +166,18 @@ class _Call:
     async def _made(self) -> Any:
         self._awaited = True
         if self._name in IN_THREADS:
-            return _twin_of(await asyncio.to_thread(self._work))
+            return _twin_of(await self._in_thread())
         return _twin_of(await stepping.run(self._work))
+
+    async def _in_thread(self) -> Any:
+        """A thread goes on where its call was cancelled: what it writes has failed all the same."""
+        interruption = Interruption()
+        try:
+            with interruption.concerns():
+                return await asyncio.to_thread(self._work)
+        except asyncio.CancelledError as error:
+            await stepping.run(interruption.happens, error)
+            raise
 
     async def __aenter__(self) -> Any:
         self._entered = await self

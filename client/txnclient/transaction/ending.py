@@ -6,8 +6,9 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator
+from functools import partial
 
-from txnclient import outcome
+from txnclient import interruption, outcome
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.foreign.work import ForeignWork
 from txnclient.handle import Handle
@@ -78,11 +79,14 @@ class Ending:
         leaves that to the program.
         """
         try:
+            interruption.begins(partial(self._failed, what))
             with self._handle.step("write", what):
                 yield
         except RowsRefused:
             raise
         except BaseException as error:
+            if interruption.happened():
+                raise  # that has failed it, and the program may have gone back to a savepoint since
             over = self.over() if isinstance(error, OSError | DataDamaged) else None
             self._failed(what, error)
             if over is not None:
