@@ -61,11 +61,12 @@ def measure(
             environment={"PYTHONPATH": os.pathsep.join(filter(None, paths))},
         ) as (cluster, client),
     ):
-        (shard, *_) = {client.create_table(table, COLUMNS).table_id.partition(".")[0] for table in TABLES}
+        for table in TABLES:
+            client.create_table(table, COLUMNS)
         transactions, counts = _run(cluster, Path(directory), in_flight, seconds, open_)
-        leaders = {"status": cluster.leader(STATUS), "tables": cluster.leader(f"shard-{shard}")}
+        leader = cluster.leader(STATUS)
     for node in sorted(counts):
-        title = f"{node}, {' and '.join(f'leads {role}' for role in leaders if leaders[role] == node) or 'follows'}"
+        title = f"{node}, which {'leads' if node == leader else 'follows'}"
         yield _turns(title, counts[node]) if what is What.TURNS else _shares(what, title, counts[node], transactions)
     calls = ""
     if what is What.CALLS:

@@ -336,12 +336,13 @@ class LocalCluster:
             for node, process in self._processes.items():
                 if process.poll() == 2:
                     story = self.log_path(node).read_text().splitlines()[-5:]
-                    raise RuntimeError(f"node {node} could not start:\n" + "\n".join(story))
+                    first = f"node {node} could not start; its log is {self.log_path(node)}:"
+                    raise RuntimeError("\n".join([first, *story]))
             answers = [self.status(node) for node in self.configs if self.running(node)]
             groups = [entry for answer in answers if answer for entry in answer.groups]
             return bool(groups) and {entry.group for entry in groups} == {e.group for e in groups if e.leader}
 
-        wait_until(all_led, "a leader of every group", timeout)
+        wait_until(all_led, f"a leader of every group (the nodes' logs are {self.log_path('*')})", timeout)
 
     def _leader_now(self, group: str) -> str:
         best, best_term = "", -1
