@@ -76,6 +76,8 @@ class SimDisk:
         self.on_failed_sync: Callable[[], None] = lambda: None
         self.syncs = 0
         self.bytes_written = 0
+        self.open_files = 0
+        """Files that were opened, or made, and not closed."""
 
     # ---- faults
 
@@ -235,6 +237,7 @@ class _SimFile:
         self._inode = inode
         self._life = disk._life
         self._closed = False
+        disk.open_files += 1
 
     def write(self, data: bytes) -> None:
         self._begin("write")
@@ -265,6 +268,7 @@ class _SimFile:
         """Nothing is made durable by it."""
         self._check_open("close")
         self._closed = True
+        self._disk.open_files -= 1
 
     def _check_open(self, operation: str) -> None:
         if self._closed:

@@ -255,6 +255,24 @@ def test_without_room_for_a_new_segment_the_old_one_goes_on(disk: SimDisk) -> No
     assert contents(disk)[0] == [*map(entry, range(1, 4))]
 
 
+def test_a_segment_for_which_there_is_no_room_is_tried_again_and_no_file_stays_open(disk: SimDisk) -> None:
+    """A full disk is tried again and again: with a descriptor left open each time, the last one would end the node."""
+    journal = opened(disk, limit=1)
+    fill(journal, 1, 1)
+    journal.sync()
+    before = disk.open_files
+    disk.capacity = disk.used + 20
+    fill(journal, 2, 2)
+    for _ in range(3):
+        with pytest.raises(DiskFull):
+            journal.sync()
+    assert disk.open_files == before
+    disk.capacity = None
+    journal.sync()
+    assert disk.open_files == before
+    assert contents(disk)[0] == [*map(entry, range(1, 3))]
+
+
 def test_without_room_for_the_first_segment_it_can_be_written_later(disk: SimDisk) -> None:
     journal = opened(disk)
     disk.capacity = 0

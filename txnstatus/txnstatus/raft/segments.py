@@ -190,12 +190,15 @@ class Segments:
         data = frames.frame(frames.SEGMENT, header.SerializeToString())
         path = self._path(header.number)
         new = path.with_suffix(".new")
+        file: DiskFile | None = None
         try:
             file = self._disk.create(new)
             file.write(data)
         except OSError as error:
             if not is_full(error):
                 raise
+            if file is not None:
+                file.close()
             self._disk.unlink(new)
             if self._file is None:
                 raise DiskFull(f"{path}", error) from error

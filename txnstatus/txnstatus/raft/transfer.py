@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from txnstatus.process.disk import Disk, DiskFile, DiskFull, is_full
@@ -144,8 +145,8 @@ class SnapshotReceiver:
     def drop(self) -> None:
         """Forgets what has come so far; the file is overwritten by the next one."""
         state, self._state = self._state, None
-        if state is not None and state.file is not None:
-            self._jobs.add(state.file.close)
+        if state is not None:
+            self._jobs.add(partial(_close, state))  # the write that makes the file may have to come yet
 
     def _write(self, state: _Receiving, data: bytes) -> Meta | SnapshotCorrupt | None:
         try:
@@ -181,3 +182,8 @@ class SnapshotReceiver:
             state.offset += length
             state.meta = outcome
             self._reply(state.sender, state.last_index, state.last_term, state.offset)
+
+
+def _close(state: _Receiving) -> None:
+    if state.file is not None:
+        state.file.close()
