@@ -28,7 +28,8 @@ def parse(what: str) -> tuple[str, str]:
     found = _WHAT.fullmatch(what)
     if found is None:
         raise InvalidArgument(
-            f"{what[:MAX_SHOWN]!r} can be nothing that is revoked", hint="user/NAME, host/NAME, node/NAME or serial/HEX"
+            f"{what[:MAX_SHOWN]!r} can be nothing that is revoked",
+            hint="user/NAME, host/NAME, node/NAME, serial/HEX, or, to txnctl, a file with a certificate",
         )
     return found[1] or found[3], found[2] or found[4]
 

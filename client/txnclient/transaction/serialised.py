@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from txnclient.calls.requests import build, names_of
 from txnclient.handle import Handle
 from txnclient.token import Token
+from txnstatus.errors import InvalidArgument
 from txnstatus.proto import ticket_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.security.showing import ShownTicket
@@ -21,7 +22,7 @@ class Serialised:
         self,
         *,
         enable_keepalive: bool = False,
-        tables: Iterable[str] = (),
+        tables: Iterable[str] | None = None,
         appends_only: bool = False,
         may_commit: bool = True,
         seconds: int = 0,
@@ -32,17 +33,17 @@ class Serialised:
 
         In a cluster with TLS it is a credential, too: `connect(addresses, credentials=token)` needs no other, and does
         in the transaction's name what the token allows, and nothing else. That is all of the transaction, or what is
-        done to `tables`; with `appends_only` files are staged and added, and rows inserted, and nothing is read,
-        replaced or deleted; without `may_commit` its holder does not end it, either way. It holds for so many
+        done to `tables`, one at least; with `appends_only` files are staged and added, rows inserted, and nothing is
+        read, replaced or deleted; without `may_commit` its holder does not end it, either way. It holds for so many
         `seconds`, 0 for twelve hours, and is good for nothing once the transaction has ended. Whoever has joined by a
         token passes on the rights of that one. Without TLS nobody is asked who it is, and a token restricts nobody.
 
         Raises InvalidArgument; NotAuthorized where the transaction is another owner's; with TLS what a call raises.
         """
-        handle = self.handle
-        scope = ticket_pb2.TicketScope(
-            txn_id=handle.id, tables=names_of(tables), appends_only=appends_only, may_commit=may_commit
-        )
+        handle, names = self.handle, names_of(() if tables is None else tables)
+        if tables is not None and not names:
+            raise InvalidArgument("tables = []: a token for no table would be one for all", hint="tables=None for all")
+        scope = ticket_pb2.TicketScope(txn_id=handle.id, tables=names, appends_only=appends_only, may_commit=may_commit)
         ticket, authority = self._ticket(scope, seconds)
         cluster_id = handle.session.cluster_id
         trace = handle.trace.context if handle.trace is not None else b""

@@ -10,7 +10,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 import txnclient
 from txndeploy.errors import ConfigError
-from txndeploy.local.authority import DAYS, Authority, make_secret
+from txndeploy.local.authority import AUTHORITY_DAYS, DAYS, Authority, make_secret
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import console, plain
 from txnstatus.proto import admin_pb2
@@ -133,5 +133,7 @@ def _certificate(file: Path) -> str:
 
 
 def _issue(kind: Kind, name: str, ca: Path, out: Path, hosts: list[str] | tuple[()], days: float) -> None:
+    if not 0 < days <= AUTHORITY_DAYS:
+        raise ConfigError(f"a certificate for {days:g} days: above 0, and up to {AUTHORITY_DAYS}, are possible")
     principal = Authority.load(ca).issue(kind, name, out, hosts=hosts, days=days)
     console().print(f"{plain(principal.uri)} is in {plain(str(out))}, for {days:g} days.", soft_wrap=True)

@@ -44,7 +44,8 @@ LIVE_SHOWN = 20
 def health(cluster: ClusterOption, as_json_: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
     """Say whether the cluster serves, and whether all nodes and replicas are there.
 
-    Exit code 0: all is well; 1: it serves, and something is amiss; 3: some of it does not serve, or nobody answers.
+    Exit code 0: all is well; 1: it serves, and something is amiss, or one is not told; 3: some of it does
+    not serve, or nobody answers.
     """
     try:
         with txnclient.connect(cluster, timeout=timeout) as client:

@@ -19,7 +19,7 @@ from txndeploy.terminal.listings import host_answers
 from txnparticipant.shard.audit import Known, from_wire
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.catalog import from_wire as catalog_from_wire
-from txnstatus.errors import Forgotten, InvalidArgument, NotFound, TxnError
+from txnstatus.errors import Forgotten, InvalidArgument, NotAuthorized, NotFound, TxnError
 from txnstatus.findings import Finding, Kind
 from txnstatus.limits import MAX_ADOPTED
 from txnstatus.names import is_database_name
@@ -87,8 +87,8 @@ class Examination:
             if self.wishes.storage:
                 yield Step("storage")
                 yield from self.look_at_storage(self.places())
-        except TxnError as error:  # nobody answers, or there is no such table
-            self.report.not_seen.append(str(error))
+        except TxnError as error:  # nobody answers, whoever asks may not, or there is no such table
+            self.report.not_seen.append(error.message)
 
     def _look_at_catalog(self) -> CatalogState:
         """Raises TxnError when no node answers."""
@@ -125,6 +125,8 @@ class Examination:
             try:
                 request = admin_pb2.GetNodeRequest(digests=digests)
                 return channel.call("txnstatus.Admin/GetNode", request, admin_pb2.GetNodeResponse, timeout=seconds)
+            except NotAuthorized:
+                raise
             except TxnError:
                 return None
             finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from txndeploy.terminal.listings import SILENT
+from txndeploy.terminal.listings import NOT_TOLD, SILENT
 from txnstatus.catalog.catalog import CATALOG, CatalogState
 from txnstatus.catalog.nodes import Drain
 
@@ -43,6 +43,9 @@ def exit_code(found: Sequence[Trouble]) -> ExitCode:
 
 
 def _troubles(state: CatalogState, rows: Sequence[Mapping[str, Any]]) -> Iterator[Trouble]:
+    if any(row["role"] == NOT_TOLD for row in rows):
+        yield Trouble("nodes tell their replicas to operators of the cluster only: see txnctl grants", is_down=False)
+        return
     silent = {row["node"] for row in rows if row["role"] == SILENT}
     replicas: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:

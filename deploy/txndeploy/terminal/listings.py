@@ -282,9 +282,11 @@ def properties(info: TableInfo) -> Listing:
 
 
 SILENT = "no answer"
+"""The role of a node that does not answer."""
+NOT_TOLD = "not told"
+"""The role of a node that answers, and tells its replicas to operators only."""
 WITHOUT_REPLICA = "no replica"
 LEARNER = "learner"
-"""The role of a node that does not answer."""
 
 
 def catalog(client: Client) -> CatalogState:
@@ -314,8 +316,9 @@ def groups(client: Client, state: CatalogState) -> Listing:
             status = channel.call(
                 "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
             )
-        except TxnError:
-            rows.append({**of_node, "role": SILENT, **nothing})
+        except TxnError as error:
+            role = NOT_TOLD if isinstance(error, NotAuthorized) else SILENT
+            rows.append({**of_node, "role": role, **nothing})
             continue
         finally:
             channel.close()

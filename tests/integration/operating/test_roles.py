@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -144,6 +145,21 @@ def test_each_role_does_what_it_says(user: User) -> None:
     for name in ("rita", "wim", "olga"):
         with pytest.raises(NotAuthorized, match="for operator on the cluster"):
             user(name).add_group()
+
+
+def test_whoever_may_not_ask_nodes_hears_of_no_trouble(
+    cluster: LocalCluster, user: User, credentials: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes were said not to answer, and groups to have no leader, when only an operator was told."""
+    granted(user, "reader", "rita", "lounge")
+    monkeypatch.setenv(VARIABLE, str(credentials("rita")))
+    for command, code in (("status", 0), ("health", 1), ("top", 0), ("doctor", 2)):
+        looks = ["--once"] if command == "top" else []
+        result = CliRunner().invoke(commands.app, [command, *looks, "--cluster", cluster.addresses])
+        assert result.exit_code == code, f"{command}: {result.output}{result.exception!r}"
+        assert not re.search("no answer|does not answer|no leader|silent", result.output), result.output
+        assert re.search("not told|to operators of the cluster only|for operator on the cluster", result.output)
+        assert r"\n" not in result.output
 
 
 def test_what_one_may_not_see_is_not_listed(user: User) -> None:

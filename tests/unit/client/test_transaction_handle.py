@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from google.protobuf.message import Message
@@ -393,6 +393,13 @@ def test_a_token_is_the_same_whatever_happened(manager: FakeManager, client: Cli
     assert [handle.token() for handle in (txn, lost, aborted)] == before
     assert txn.token(enable_keepalive=True) != txn.token()
     assert not manager.count("GetCluster"), "the begin said which cluster it is"
+
+
+@pytest.mark.parametrize("no_table", [[], (), iter(())])
+def test_a_token_for_no_table_is_not_one_for_all(client: Client, no_table: Iterable[str]) -> None:
+    """A list that came out empty widened what its holder may do."""
+    with pytest.raises(InvalidArgument, match="a token for no table would be one for all"):
+        client.begin().token(tables=no_table)
 
 
 def test_join(manager: FakeManager, client: Client) -> None:

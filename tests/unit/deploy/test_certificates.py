@@ -36,6 +36,10 @@ def test_certificates_are_made_on_the_command_line(tmp_path: Path, monkeypatch: 
         assert f"spiffe://air/{kind}/x" in shown
     ctl("cert", "node", "n1", "--ca", str(ca), "--out", str(out), "--host", "n1.example", "--host", "::1")
     assert "cannot be the name" in ctl("cert", "user", "a/b", "--ca", str(ca), "--out", str(out), code=1).stderr
+    for days in ("0", "-1", "nan", "1e9"):  # one that has ended as it is made, or is past what there are dates for
+        told = ctl("cert", "user", "x", "--ca", str(ca), "--out", str(tmp_path / "none"), "--days", days, code=1).stderr
+        assert "above 0, and up to 3650, are possible" in told
+    assert not (tmp_path / "none").exists()
 
 
 def config(directory: Path, **options: object) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txndeploy.overview.health import BEHIND_ENTRIES, ExitCode, exit_code, troubles
-from txndeploy.terminal.listings import SILENT
+from txndeploy.terminal.listings import NOT_TOLD, SILENT
 from txnstatus.catalog.catalog import CATALOG, initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
@@ -70,3 +70,10 @@ def test_a_replica_that_is_far_behind_is_amiss() -> None:
     assert told(rows) == ([f"node {rows[-1]['node']} is 10,001 entries behind in {rows[-1]['group']}"], ExitCode.AMISS)
     rows[-1]["applied"] = 9
     assert told(rows) == ([], ExitCode.HEALTHY)
+
+
+def test_what_one_is_not_told_is_no_trouble_of_the_cluster() -> None:
+    rows = [{"node": node, "group": None, "role": NOT_TOLD, "committed": None, "applied": None} for node in NODES]
+    found, code = told(rows)
+    assert code is ExitCode.AMISS
+    assert found == ["nodes tell their replicas to operators of the cluster only: see txnctl grants"]

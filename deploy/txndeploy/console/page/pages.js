@@ -82,7 +82,7 @@ function cluster({ id, nodes, groups, moves, options }) {
     table("Replicas of groups", [
       ["node", (row) => row.node],
       ["group", (row) => text(row.group)],
-      ["role", (row) => span({ leader: "good", follower: "quiet", learner: "quiet", "no replica": "quiet" }[row.role] ?? "bad", row.role)],
+      ["role", (row) => span({ leader: "good", follower: "quiet", learner: "quiet", "no replica": "quiet", "not told": "quiet" }[row.role] ?? "bad", row.role)],
       ["term", (row) => number(row.term), "number"],
       ["committed", (row) => number(row.committed), "number"],
       ["applied", (row) => number(row.applied), "number"],
