@@ -299,17 +299,22 @@ async def test_what_nobody_will_ask_about_is_forgotten(world: World) -> None:
 
 
 class OneHost(AsyncChannel):
-    def __init__(self) -> None:
+    def __init__(self, timestamp: int = 5, times: int = 1) -> None:
+        """`times`: how often it answers each operation."""
         self.asked: list[pb.ParticipateRequest] = []
+        self._timestamp, self._times = timestamp, times
 
     async def call(self, method: str, request: pb.ParticipateRequest, *_: object) -> pb.ParticipateResponse:  # type: ignore[override]
         assert method == "txnstatus.Participant/Participate"
         self.asked.append(request)
-        return pb.ParticipateResponse(results=[pb.ParticipantOpResult(timestamp=5)] * len(request.ops))
+        results = [pb.ParticipantOpResult(timestamp=self._timestamp)] * len(request.ops) * self._times
+        return pb.ParticipateResponse(results=results)
 
 
-def answers_of(foreign: dict[str, str], *ops: SendOp) -> tuple[OneHost, list[ParticipantAnswered]]:
-    host, answers = OneHost(), list[ParticipantAnswered]()
+def answers_of(
+    foreign: dict[str, str], *ops: SendOp, host: OneHost | None = None
+) -> tuple[OneHost, list[ParticipantAnswered]]:
+    host, answers = host or OneHost(), list[ParticipantAnswered]()
 
     async def run() -> None:
         cluster = ClusterMap(replace(new_catalog().state, foreign=foreign))
@@ -348,3 +353,14 @@ def test_one_that_was_removed_refuses_commits_and_holds_up_no_end() -> None:
     assert not host.asked
     assert isinstance(answers[0].error, NotFound)
     assert [answer.error for answer in answers[1:]] == [None, None]
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_host_that_answers_other_operations_than_it_was_asked_for_is_asked_again(times: int) -> None:
+    """It is none of ours, perhaps: it may hold up what takes part there, and ends no status leader."""
+    _, answers = answers_of(
+        {"billing": "h:1"}, send_op(1, BEGIN_COMMIT), send_op(2, ABORT_TXN), host=OneHost(times=times)
+    )
+    assert [(answer.txn_id, type(answer.error)) for answer in answers] == [(1, Unavailable), (2, Unavailable)]
+    assert answers[0].error is not None
+    assert f"{2 * times} operations" in answers[0].error.message

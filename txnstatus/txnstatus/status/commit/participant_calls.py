@@ -76,6 +76,8 @@ class ParticipantCalls:
         try:
             failpoint("status.before_participate", Unavailable)
             results = await self._ask(to, ops)
+            if len(results) != len(ops):
+                raise Unavailable(f"{to} has answered {len(results)} operations, and was asked for {len(ops)}")
             failpoint("status.after_participate", Unavailable)
         except TxnError as error:
             failure = Unavailable(error.message)  # of the call as a whole: no participant has refused anything
