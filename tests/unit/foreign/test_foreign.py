@@ -47,6 +47,7 @@ from txnstatus.types import (
     Timestamp,
     TxnId,
     TxnState,
+    timestamp,
 )
 
 BEGIN_COMMIT = ParticipantOpType.BEGIN_COMMIT
@@ -364,3 +365,10 @@ def test_a_host_that_answers_other_operations_than_it_was_asked_for_is_asked_aga
     assert [(answer.txn_id, type(answer.error)) for answer in answers] == [(1, Unavailable), (2, Unavailable)]
     assert answers[0].error is not None
     assert f"{2 * times} operations" in answers[0].error.message
+
+
+def test_a_host_whose_clock_is_far_ahead_takes_no_commit_timestamp_there() -> None:
+    """Commit timestamps rise: all later ones would be above it, and no time of a clock would lead to them."""
+    a_month = timestamp(31 * 86_400 * 1_000_000)
+    _, (answer,) = answers_of({"billing": "h:1"}, send_op(1, BEGIN_COMMIT), host=OneHost(timestamp=a_month))
+    assert NO_TIMESTAMP < answer.timestamp <= timestamp(1_000_000)

@@ -86,7 +86,9 @@ class ParticipantCalls:
         for span, result in zip(traced, results, strict=True):
             if span is not None:
                 span.end(result.error.message)
-        self._answered([_answer(send, result) for send, result in zip(sends, results, strict=True)])
+        # A host's clock may be anybody's: one that this leader does not follow makes no commit timestamp either.
+        most = self._clock.now() if isinstance(to, str) else None
+        self._answered([_answer(send, result, most) for send, result in zip(sends, results, strict=True)])
 
     async def _ask(self, to: int | str, ops: list[pb.ParticipantOp]) -> Results:
         method, request = "txnstatus.Participant/Participate", pb.ParticipateRequest(now=self._clock.now(), ops=ops)
@@ -100,9 +102,11 @@ class ParticipantCalls:
         return (await self._client.call_foreign(to, method, request, pb.ParticipateResponse, CALL_SECONDS)).results
 
 
-def _answer(send: SendOp, result: pb.ParticipantOpResult) -> ParticipantAnswered:
+def _answer(send: SendOp, result: pb.ParticipantOpResult, most: Timestamp | None) -> ParticipantAnswered:
+    """`most`: the highest timestamp that counts; None: whatever it is."""
     refusal = from_detail(result.error) if result.HasField("error") else None
-    return ParticipantAnswered(send.txn_id, send.participant_id, send.op, Timestamp(result.timestamp), refusal)
+    at = Timestamp(result.timestamp if most is None else min(result.timestamp, most))
+    return ParticipantAnswered(send.txn_id, send.participant_id, send.op, at, refusal)
 
 
 def _of_removed(name: str, op: pb.ParticipantOp) -> pb.ParticipantOpResult:
