@@ -1,4 +1,4 @@
-"""Which calls are recorded, and what of them: operator's actions, grants, aborts of others, drops."""
+"""Which calls are recorded, and what of them: operator's actions, grants, aborts of others, drops, backups."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def _leveled(request: Any) -> Mapping[str, str] | None:
     return {"logger": _text(request.logger), "level": _text(request.level)} if request.level else None
 
 
+def _refusals_only(_request: Any) -> Mapping[str, str] | None:
+    """For calls that are many for one deed, which another call of it tells."""
+    return None
+
+
 RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Admin/SetOption": _always("name", "value"),
     "txnstatus.Admin/SetLogLevel": _leveled,
@@ -56,8 +61,11 @@ RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Table/DropTable": _always("table", "txn_id"),
     "txnstatus.Table/RenameTable": _always("table", "new_name"),
     "txnstatus.Audit/AdoptDirectories": _adopted,
+    "txnstatus.Backups/CutCluster": _always(),
+    "txnstatus.Backups/KeepOverwritten": _refusals_only,
+    "txnstatus.Backups/ReadCut": _refusals_only,
 }
-"""Method → what is recorded of a request; None: nothing."""
+"""Method → what is recorded of a request; None: nothing, but that it was refused."""
 
 
 def deed(who: str, method: str, request: Any) -> Deed | None:
