@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from txnclient.client import publication
 from txnclient.client.making import unmake
 from txnclient.client.publication import Publication
 from txnclient.client.tables import Tables
+from txnclient.history.timeline import Timeline, is_undone
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
 from txnclient.outgoing.iceberg_versions import IcebergVersion
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 LABEL = "import"
 
 
-class Importing(Tables):
+class Importing(Tables, Timeline):
     """What a `Client` does with tables that others have made, and for others who read its tables."""
 
     def import_files(
@@ -59,15 +61,16 @@ class Importing(Tables):
         looked at; nothing is read beyond that, unless the table has a primary key. With `copy` the rows are read and
         written into files of the table.
 
-        A file comes in once: those of which the table has rows, be they written anew by compactions since, are passed
-        over, and the receipt says which (`passed_over`). What was copied is not known by its files.
+        A file comes in once: those that came in are passed over, be their rows written anew by compactions since, or
+        changed, or deleted, and the receipt says which (`passed_over`). One whose import was undone comes in again.
+        What was copied is not known by its files.
 
         `create`: makes the table, of the source's columns, with this primary key and location, partitioned by what
         directories tell; it must not be there. Where the import fails it is dropped, unless there are rows in it.
 
         Raises InvalidArgument, naming the file: for one of another schema, and for what cannot be read in place, which
-        says so; AlreadyExists for a file that came in and was written anew since, or whose rows are all deleted since,
-        for a key that the table has, and with `create` for a table that is there; NotFound.
+        says so; AlreadyExists for a file that came in and was written anew since, or was taken back by an undo and no
+        compaction has come since, for a key that the table has, and with `create` for a table that is there; NotFound.
         """
         from txnclient.incoming import adopting
 
@@ -135,9 +138,9 @@ class Importing(Tables):
             txn.lock(info.name, "X")
             with Snapshot(self.session, self.session.last_commit()) as now:
                 there = now.table_files(info.name)
-            new = adopting.new_among(files, there.files, there.dead, info.name)
+            new = adopting.new_among(files, there.files, there.dead, info.name, cache(partial(is_undone, self)))
             if new:
-                txn.write(Written(new, None), info.name)
+                txn.write(Written([adopting.came_by(each, txn.id) for each in new], None), info.name)
             added = {file.path for file in new}
             return replace(txn.commit(), passed_over=tuple(file.path for file in files if file.path not in added))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from txnclient.calls.requests import names_of
 from txnclient.history.savepoints import instant, named
-from txnclient.history.timeline import END, Timeline, of_record
+from txnclient.history.timeline import CLOCKS_APART, END, UNDO, Timeline, of_record
 from txnclient.info import txn_summary
 from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
@@ -47,8 +47,6 @@ MAX_NAMED = 10
 """Rows that an error names."""
 MAX_SUSPECTS = 1_000
 """Later transactions that are looked at for the one that is in the way."""
-CLOCKS_APART = 3_600_000_000
-"""Microseconds by which a transaction may have ended before its commit's timestamp: clocks of nodes differ."""
 
 
 class Undoing(Timeline):
@@ -77,7 +75,7 @@ class Undoing(Timeline):
         done = self.past(txn_id)
         before, after = Timestamp(done.commit_timestamp - 1), Timestamp(done.commit_timestamp)
         tables = [self._called_now(each, after) for each in _tables_of(done)]
-        with _refused(txn_id), self._transaction(label or f"undo of transaction {txn_id}", tables) as txn:
+        with _refused(txn_id), self._transaction(label or UNDO.format(txn_id), tables) as txn:
             txn.handle.read_as_of(after)
             undone = [self._undo(txn, table, before, after) for table in tables]
             if not any(undone):

@@ -104,12 +104,16 @@ def rewrite(
             outputs.cut()
             taken = 0.0
     outputs.cut()
-    done = Rewritten(arrow.described(outputs.written, directory, schema), Lineage(segments))
+    if not outputs.written and any(file.origins for file in inputs):
+        outputs.write_none(source.nothing)
+    done = Rewritten(arrow.described(outputs.written, directory, schema, keeps_empty=True), Lineage(segments))
     return checked(done, inputs, directory)
 
 
 def checked(done: Rewritten, inputs: Sequence[DataFile], directory: str) -> Rewritten:
-    """Has each output say of which files of others it has rows. Raises InternalError for what does not add up."""
+    """Has each output say of which files of others it has rows, and the first one, of which none is left: such a file
+    came in, too, and does not come in again. Raises InternalError for what does not add up.
+    """
     outputs = {file.path: file.rows for file in done.files}
     fault = done.lineage.fault({file.path: file.rows for file in inputs}, outputs)
     partitions = {file.partition for file in inputs}
@@ -120,12 +124,30 @@ def checked(done: Rewritten, inputs: Sequence[DataFile], directory: str) -> Rewr
 
 def _with_origins(done: Rewritten, inputs: Sequence[DataFile]) -> Sequence[DataFile]:
     origins = {file.path: file.origins for file in inputs if file.origins}
-    if not origins:
+    if not origins or not done.files:
         return done.files
-    found = defaultdict[str, dict[Origin, None]](dict)
+    spans = defaultdict[str, dict[Origin, list[tuple[int, int]]]](lambda: defaultdict(list))
     for segment in done.lineage.segments:
-        found[segment.output].update(dict.fromkeys(origins.get(segment.input, ())))
-    return [replace(file, origins=tuple(found[file.path])) for file in done.files]
+        for origin in origins.get(segment.input, ()):
+            if moved := segment.moved(origin.spans):
+                _append(spans[segment.output][origin._replace(spans=())], moved)
+    left = {origin for of_output in spans.values() for origin in of_output}
+    gone = dict.fromkeys(origin._replace(spans=()) for found in origins.values() for origin in found)
+    for origin in gone:
+        if origin not in left:
+            spans[done.files[0].path][origin] = []
+    return [
+        replace(file, origins=tuple(each._replace(spans=tuple(found)) for each, found in spans[file.path].items()))
+        for file in done.files
+    ]
+
+
+def _append(spans: list[tuple[int, int]], more: Sequence[tuple[int, int]]) -> None:
+    """Spans that go on where the one before ends are one."""
+    for first, end in more:
+        if spans and spans[-1][1] == first:
+            first = spans.pop()[0]
+        spans.append((first, end))
 
 
 def _segment(file: DataFile, first: int, end: int, gone: BitMap, output: str, offset: int) -> Segment:
@@ -138,7 +160,7 @@ def _segment(file: DataFile, first: int, end: int, gone: BitMap, output: str, of
 
 def alive_bytes(file: DataFile, dead: DeadRows) -> float:
     """About the bytes of its rows that are not dead."""
-    return file.bytes * (1 - len(dead.get(file.path, ())) / file.rows)
+    return file.bytes * (1 - len(dead.get(file.path, ())) / file.rows) if file.rows else 0.0
 
 
 def _row_bytes(inputs: Sequence[DataFile], more: pa.Table | None) -> float:
@@ -160,6 +182,10 @@ class _Source:
         self._target, self._memory = to_arrow(schema), memory_bytes
         self._row_bytes = 0.0
         """The bytes of a row in memory, on the average of those parts where rows were largest."""
+
+    @property
+    def nothing(self) -> pa.Table:
+        return self._target.empty_table()
 
     def parts(self, file: DataFile, gone: BitMap) -> Iterator[tuple[int, int, pa.Table]]:
         """From which row to which, and those between that are alive. Raises DataDamaged, OSError."""
@@ -281,6 +307,11 @@ class _Outputs:
             size = self._system.get_file_info(f"{self._root}{self._name}").size
             self.written.append((self.uri, size))
             self._writer, self.rows = None, 0
+
+    def write_none(self, nothing: pa.Table) -> None:
+        """A file without rows: it is there for what its manifest says of it."""
+        self._writer = data_files.writer(nothing, f"{self._root}{self._name}", self._system)
+        self.cut()
 
     def _write_group(self) -> None:
         import pyarrow as pa

@@ -199,14 +199,19 @@ def chosen(schema: Schema, columns: Sequence[str] | None) -> pa.Schema:
     return pa.schema([whole.field(name) for name in names])
 
 
-def described(files: Iterable[tuple[str, int]], directory: str, schema: Schema) -> list[DataFile]:
-    """What the files' footers and directories say of them, given URI and size; files without rows are left out.
+def described(
+    files: Iterable[tuple[str, int]], directory: str, schema: Schema, *, keeps_empty: bool = False
+) -> list[DataFile]:
+    """What the files' footers and directories say of them, given URI and size; files without rows are left out, unless
+    they are to be kept.
 
     Raises InvalidArgument for a footer that tells of a null where there may be none: Spark writes a decimal like that,
     which nobody can read, if it was told by mistake that there are no nulls.
     """
     found = ((uri, data_files.written(uri)._replace(bytes=size)) for uri, size in files)
-    return [_described(uri, written, directory, schema) for uri, written in found if written.footer.num_rows]
+    return [
+        _described(uri, written, directory, schema) for uri, written in found if written.footer.num_rows or keeps_empty
+    ]
 
 
 def _described(uri: str, written: Written, directory: str, schema: Schema) -> DataFile:

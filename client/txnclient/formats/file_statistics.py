@@ -34,6 +34,8 @@ End = tuple[Any, bytes]
 def ranges(footer: pq.FileMetaData, schema: Schema) -> dict[str, ColumnRange]:
     """Column, as files have it → range, for columns of which every row group has statistics."""
     found: dict[str, ColumnRange] = {}
+    if not footer.num_row_groups:
+        return found
     # The footer calls a field of a struct STRUCT.FIELD, which may be the name of a column, too.
     wanted = {column.in_files for column in schema.columns[:MAX_COLUMNS] if "." not in column.in_files}
     for position in range(footer.num_columns):

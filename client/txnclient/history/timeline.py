@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from txnclient.calls.requests import build
@@ -11,15 +11,19 @@ from txnclient.info import TxnSummary, txn_summary
 from txnclient.read import instants
 from txnclient.session import Session
 from txnclient.showing import Shown
-from txnstatus.errors import Forgotten
+from txnstatus.errors import Forgotten, NotFound
 from txnstatus.lake import parallel, timeline
 from txnstatus.lake.timeline import Past, TableChange
 from txnstatus.proto import timeline_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
-from txnstatus.types import TERMINAL, micros_at, time_of
+from txnstatus.types import DECIDED_COMMIT, TERMINAL, TxnState, micros_at, time_of
 
 END = (1 << 63) - 1
 """Microseconds: the end of all time."""
+UNDO = "undo of transaction {}"
+"""The label of an undo that is given none."""
+CLOCKS_APART = 3_600_000_000
+"""Microseconds by which a transaction may have ended before its commit's timestamp: clocks of nodes differ."""
 AT_ONCE = 64
 """Files of which one is looked at beside the other."""
 
@@ -94,6 +98,22 @@ class Timeline:
             if not answer.more:
                 return found
             request.after = found[-1]
+
+
+def is_undone(history: Timeline, txn_id: int) -> bool:
+    """Whether an undo has taken the transaction back, and no undo that one: by the labels that undos have of their own.
+
+    Raises OSError where the files of the timeline cannot be read.
+    """
+    try:
+        since = history.past(txn_id).ended - timedelta(microseconds=CLOCKS_APART)
+    except (NotFound, Forgotten):
+        return False
+    done = (each for each in history.timeline(since=since) if TxnState[each.state] in DECIDED_COMMIT)
+    undos, by, count = {each.label: each.txn_id for each in done}, txn_id, 0
+    while (found := undos.pop(UNDO.format(by), None)) is not None:
+        by, count = found, count + 1
+    return count % 2 == 1
 
 
 def of_record(txn: TxnSummary) -> Past:

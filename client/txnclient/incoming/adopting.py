@@ -5,7 +5,9 @@ Nothing of this service removes or changes such a file: what is removed is direc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from txnclient.formats import file_statistics, schemas
@@ -18,6 +20,7 @@ from txnstatus.lake.dead_rows import DeadRows
 from txnstatus.lake.locations import Location
 from txnstatus.lake.manifest import ColumnRange, DataFile, Origin
 from txnstatus.schema import Schema
+from txnstatus.types import TxnId
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,34 +79,58 @@ def described(source: Source, schema: Schema, table: str) -> list[DataFile]:
     return [each for each in parallel.each(lambda file: _described(file, schema, table), source.files, READERS) if each]
 
 
-def new_among(files: Sequence[DataFile], there: Iterable[DataFile], dead: DeadRows, table: str) -> list[DataFile]:
-    """The files that the table has no rows of. `there`: the files that it has, and which of their rows are dead.
+def new_among(
+    files: Sequence[DataFile],
+    there: Iterable[DataFile],
+    dead: DeadRows,
+    table: str,
+    is_undone: Callable[[int], bool],
+) -> list[DataFile]:
+    """The files that have not come in, or that an undo has taken back. `there`: the files that the table has, and which
+    of their rows are dead. `is_undone`: tells it of an import; asked about those of which no row is left.
 
-    Raises AlreadyExists for one that was written anew since it came in, and for one of which all rows are dead, which
-    the table has until it is compacted.
+    Raises AlreadyExists for one that was written anew since it came in, and for one that was taken back and is the
+    table's until it is compacted.
     """
-    alive, gone = dict[Location, Origin](), dict[Location, Origin]()
+    alive, gone = dict[Location, Origin](), defaultdict[Location, list[Origin]](list)
+    own = set[Location]()
     for each in there:
-        into = gone if each.rows == len(dead.get(each.path, ())) else alive
+        own.add(locations.parse(each.path))
         for origin in each.origins or (Origin(each.path, each.bytes, each.crc32),):
-            into[locations.parse(origin.path)] = origin
+            place = locations.parse(origin.path)
+            if _is_alive(origin, each, dead):
+                alive[place] = origin
+            else:
+                gone[place].append(origin)
     found = list[DataFile]()
     for file in files:
         place = locations.parse(file.path)
-        came = alive.get(place) or gone.get(place)
-        if came is None:
-            found.append(file)
-        elif place not in alive:
+        came = alive.get(place) or next((each for each in gone[place] if not is_undone(each.txn_id)), None)
+        if came is None and gone[place] and place in own:
             raise AlreadyExists(
-                f"{file.path} is in table {table} already, and all of its rows are deleted there",
+                f"{file.path} is in table {table} already, and all of its rows were taken back there by an undo",
                 hint="nothing of this import is added: compact the table first, and it comes in again",
             )
+        if came is None:
+            found.append(file)
         elif (came.bytes, came.crc32) != (file.bytes, file.crc32):
             raise AlreadyExists(
                 f"{file.path} came into table {table} with {came.bytes} bytes, and was written anew since",
                 hint="nothing of this import is added: what is new is to have a name of its own",
             )
     return found
+
+
+def came_by(file: DataFile, txn_id: TxnId) -> DataFile:
+    """The file as one that comes in by the transaction."""
+    return replace(file, origins=tuple(each._replace(txn_id=txn_id) for each in file.origins))
+
+
+def _is_alive(origin: Origin, file: DataFile, dead: DeadRows) -> bool:
+    """Whether a row of the data file that is the origin's is not dead."""
+    gone = dead.get(file.path)
+    spans = ((0, file.rows),) if origin.spans is None else origin.spans
+    return any(end - first > (gone.range_cardinality(first, end) if gone is not None else 0) for first, end in spans)
 
 
 def _described(file: SourceFile, schema: Schema, table: str) -> DataFile | None:

@@ -169,11 +169,54 @@ def test_what_was_undone_comes_in_again_after_a_compaction(client: Client, lake:
     client.create_table("in.undone", "id bigint, note string")
     client.write(rows(100), "in.undone")
     client.undo(client.import_files("in.undone", str(lake)).txn_id)
-    with pytest.raises(AlreadyExists, match=r"all of its rows are deleted there"):
+    with pytest.raises(AlreadyExists, match=r"all of its rows were taken back there by an undo"):
         client.import_files("in.undone", str(lake))
     compacted(client, "in.undone")
     assert client.import_files("in.undone", str(lake)).passed_over == ()
     assert ids(client, "in.undone") == [1, 2, 3, 4, 5, 100]
+
+
+@pytest.mark.parametrize("change", ["update", "delete"])
+@pytest.mark.parametrize("beside", [[], [100]], ids=["alone", "beside"])
+def test_rows_that_were_changed_or_deleted_do_not_return(
+    client: Client, lake: Path, change: str, beside: list[int]
+) -> None:
+    """The files were forgotten as a compaction had left none of their rows, and came in once more."""
+    table = f"in.{change}d_{len(beside)}"
+    client.import_files(table, str(lake), create=True)
+    if beside:
+        client.write(rows(*beside), table)
+    if change == "update":
+        client.update_where(table, {"id": "id + 10"}, "id < 100")
+    else:
+        client.delete_where(table, "id < 100")
+    there = ids(client, table)
+    for number in (200, 201):
+        assert len(client.import_files(table, str(lake)).passed_over) == 2
+        compacted(client, table)
+        assert len(client.import_files(table, str(lake)).passed_over) == 2
+        assert ids(client, table) == there
+        client.write(rows(number), table)
+        there.append(number)
+
+
+def test_what_was_undone_after_a_compaction_comes_in_again(client: Client, lake: Path) -> None:
+    """Of the file that its rows had gone into others were alive, and it was passed over. An undo of the undo has the
+    rows there, and so the next import none.
+    """
+    client.create_table("in.late", "id bigint, note string")
+    client.write(rows(100), "in.late")
+    done = client.import_files("in.late", str(lake))
+    compacted(client, "in.late")
+    undo = client.undo(done.txn_id)
+    assert ids(client, "in.late") == [100]
+    undone = client.undo(undo.txn_id)
+    assert len(client.import_files("in.late", str(lake)).passed_over) == 2
+    client.undo(undone.txn_id)
+    assert client.import_files("in.late", str(lake)).passed_over == ()
+    compacted(client, "in.late")
+    assert len(client.import_files("in.late", str(lake)).passed_over) == 2
+    assert ids(client, "in.late") == [1, 2, 3, 4, 5, 100]
 
 
 def test_a_file_that_came_in_twice_is_restored_as_it_was_each_time(client: Client, lake: Path) -> None:

@@ -169,7 +169,10 @@ def test_outputs_say_of_which_imported_files_they_have_rows(tmp_path: Path) -> N
     """Outputs of outputs do, too, and manifests keep it."""
 
     def came(name: str) -> Origin:
-        return Origin(f"file:///lake/{name}", 7, 9)
+        return Origin(f"file:///lake/{name}", 7, 9, 5)
+
+    def told(file: DataFile) -> dict[Origin, tuple[tuple[int, int], ...] | None]:
+        return {each._replace(spans=None): each.spans for each in file.origins}
 
     inputs = write(tmp_path, [plain(first, 1_000) for first in range(0, 4_000, 1_000)], group=100)
     first, second, third, own = inputs
@@ -181,19 +184,51 @@ def test_outputs_say_of_which_imported_files_they_have_rows(tmp_path: Path) -> N
     ]
     dead = {second.path: BitMap(range(1_000))}
     one = rewrite(inputs, dead, PLAIN, (tmp_path / "base_1").as_uri(), target_bytes=1 << 30)
-    assert [file.origins for file in one.files] == [(came("a"), came("b"), came("c"))]
+    spans = {came("a"): ((0, 1_000),), came("b"): ((0, 2_000),), came("c"): ((1_000, 2_000),), came("gone"): ()}
+    assert [told(file) for file in one.files] == [spans]
     many = rewrite(inputs, dead, PLAIN, (tmp_path / "base_2").as_uri(), target_bytes=own.bytes // 2)
     assert len(many.files) > 3
     for file in many.files:
         places = {int(str(row["id"])) // 1_000 for row in read([file])}
-        assert set(file.origins) == {each for place in places for each in inputs[place].origins}
+        left = {each: found for each, found in told(file).items() if found}
+        assert left.keys() == {each for place in places for each in inputs[place].origins}
+        at = [
+            [int(str(row["id"])) // 1_000 for row in read([file])[first:end]]
+            for found in left.values()
+            for first, end in found or ()
+        ]
+        assert all(set(numbers) <= {0, 2} for numbers in at)
+    assert [came("gone") in told(file) for file in many.files] == [True] + [False] * (len(many.files) - 1)
     (tmp_path / "w").mkdir()
     ref = manifest.write((tmp_path / "w").as_uri(), many.files, table_id="t", txn_id=1, write_id="w")
     listed = manifest.whole(ref)
     assert [file.origins for file in listed] == [listed[number].origins for number in range(len(listed))]
     assert [file.origins for file in listed] == [file.origins for file in many.files]
     again = rewrite(listed, {}, PLAIN, (tmp_path / "base_3").as_uri(), target_bytes=1 << 30)
-    assert [file.origins for file in again.files] == [(came("a"), came("b"), came("c"))]
+    assert [told(file) for file in again.files] == [spans]
+    (whole,) = again.files
+    less = rewrite(
+        again.files,
+        {whole.path: BitMap([*range(500, 2_100)])},
+        PLAIN,
+        (tmp_path / "base_4").as_uri(),
+        target_bytes=1 << 30,
+    )
+    assert [told(file) for file in less.files] == [
+        {came("a"): ((0, 500),), came("b"): ((0, 500),), came("c"): (), came("gone"): ()}
+    ]
+
+
+def test_a_file_that_came_in_is_kept_in_mind_also_where_no_row_is_left(tmp_path: Path) -> None:
+    origin = Origin("file:///lake/a", 7, 9, 5)
+    file = replace(write(tmp_path, [plain(0, 10)])[0], origins=(origin,))
+    done = rewrite([file], {file.path: BitMap(range(10))}, PLAIN, (tmp_path / "base_1").as_uri(), target_bytes=1 << 20)
+    assert [(each.rows, each.origins) for each in done.files] == [(0, (origin._replace(spans=()),))]
+    agrees(done, [file], {file.path: BitMap(range(10))}, PLAIN)
+    inputs = [*done.files, write(tmp_path / "more", [plain(20, 5)])[0]]
+    again = rewrite(inputs, {}, PLAIN, (tmp_path / "base_2").as_uri(), target_bytes=1 << 20)
+    assert [(each.rows, each.origins) for each in again.files] == [(5, (origin._replace(spans=()),))]
+    agrees(again, inputs, {}, PLAIN)
 
 
 def test_memory_does_not_grow_with_what_is_written(tmp_path: Path) -> None:

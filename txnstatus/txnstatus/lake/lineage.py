@@ -47,6 +47,19 @@ class Segment(NamedTuple):
     def alive(self) -> int:
         return self.end - self.first - len(self.dead)
 
+    def moved(self, spans: Sequence[tuple[int, int]] | None) -> list[tuple[int, int]]:
+        """Where rows of the output are that come from these of the input, each from the first one to the one behind the
+        last; None: from any.
+        """
+        found = list[tuple[int, int]]()
+        for first, end in ((self.first, self.end),) if spans is None else spans:
+            first, end = max(first, self.first), min(end, self.end)
+            alive = end - first - self.dead.range_cardinality(first, end) if first < end else 0
+            if alive:
+                at = self.offset + first - self.first - self.dead.range_cardinality(self.first, first)
+                found.append((at, at + alive))
+        return found
+
 
 class Lineage:
     """The segments of one compaction. Not to be changed: readers share it."""

@@ -50,6 +50,11 @@ class Origin(NamedTuple):
     bytes: int
     crc32: int
     """CRC-32 of its end, as `DataFile.crc32`."""
+    txn_id: int = 0
+    """The import that it came by; 0: it is not known."""
+    spans: tuple[tuple[int, int], ...] | None = None
+    """Which rows of the data file are its: each from the first one to the one behind the last. None: any may be; no
+    span: none is left, and the file is known as one that came in."""
 
 
 @value
@@ -68,7 +73,13 @@ class DataFile:
     bare: bool = False
     """Whether the columns that the table is partitioned by are not in it: see txnstatus.lake.bare_files."""
     origins: tuple[Origin, ...] = ()
-    """The files of others that it has rows of; it may be one itself."""
+    """The files of others that it has rows of, or is to keep in mind; it may be one itself."""
+
+
+def _origin(listed: Sequence[Any]) -> Origin:
+    """As a manifest has it: those from before there were spans end with the CRC-32."""
+    found = Origin(*listed)
+    return found if found.spans is None else found._replace(spans=tuple((first, end) for first, end in found.spans))
 
 
 def write(
@@ -233,9 +244,7 @@ class Listed(MadeFiles):
         self._endings, self._crcs = array("Q", listed["ending"]), array("Q", listed["crc32"])
         self.partitions = list(map(intern, listed["partition"]))
         self._bare = bytes(listed.get("bare", ()))
-        self._origins = {
-            int(number): tuple(Origin(*each) for each in found) for number, found in listed.get("origins", {}).items()
-        }
+        self._origins = {int(number): tuple(map(_origin, found)) for number, found in listed.get("origins", {}).items()}
 
     def __len__(self) -> int:
         return len(self.rows)
