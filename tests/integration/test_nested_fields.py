@@ -120,8 +120,9 @@ def test_what_else_becomes_of_fields_is_refused_by_name(client: Client, table: s
         ("DROP COLUMN s.x", "fields of structs are added, and stay"),
         ("RENAME COLUMN s.x TO z", "fields of structs are added, and stay"),
     ):
-        with pytest.raises(InvalidArgument, match=why):
+        with pytest.raises(InvalidArgument, match=why) as refused:
             client.sql(f"ALTER TABLE {table} {statement}")
+        assert ("UPDATE it from this one" in refused.value.hint) is ("and stay" in why)
     for kind in ("struct<x:int>", "struct<y:int,x:int,z:int>", "struct<x:bigint,y:int>", "array<int>"):
         with pytest.raises(InvalidArgument, match=r"is struct<x:int,y:int>, and cannot become"):
             client.alter_table(table, widen={"s": kind})

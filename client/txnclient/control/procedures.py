@@ -111,6 +111,11 @@ def _step(step: Callable[[SqlSession], object]) -> Callable[[SqlSession, Argumen
     return run
 
 
+def _rollback_script(session: SqlSession, given: Arguments) -> Iterable[Row]:
+    session.rollback_script(given["because"])
+    return ()
+
+
 def _set_transaction(session: SqlSession, given: Arguments) -> Iterable[Row]:
     at = given["version"]
     if given["as_of"] is not None:
@@ -228,7 +233,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     ),
     "begin_script": Procedure("As `atomic` begins.", "", _step(SqlSession.begin_script), moves=True),
     "commit_script": Procedure("As it ends.", "", _step(SqlSession.commit_script), moves=True),
-    "rollback_script": Procedure("As it fails.", "", _step(SqlSession.rollback_script), moves=True),
+    "rollback_script": Procedure("As it fails.", "", _rollback_script, moves=True),
     "set_transaction": Procedure(
         "Says what the next transaction is called, and of which time it reads.",
         "",

@@ -185,14 +185,14 @@ class SqlSession:
                         self._rolled_back(self._open)
                 raise
 
-    def rollback_script(self) -> None:
+    def rollback_script(self, because: str = "") -> None:
         """What it is part of can only be aborted then."""
         with self._lock:
             joined, self._joined = self._joined, None
             if joined is None:
                 self.rollback(is_script=True)
             else:
-                joined.fail("a script")
+                joined.fail("a script", because)
 
     # ---- within it
 

@@ -122,4 +122,7 @@ def _column(node: exp.Expression, tree: exp.Expression) -> str:
     """The name of a whole column. Raises InvalidArgument."""
     if isinstance(node, exp.Identifier) or (isinstance(node, exp.Column) and not node.table):
         return node.name
-    raise InvalidArgument(f"{shown(tree)}: {shown(node)} is no column; fields of structs are added, and stay")
+    raise InvalidArgument(
+        f"{shown(tree)}: {shown(node)} is no column; fields of structs are added, and stay",
+        hint="add a column of the type that is wanted, UPDATE it from this one, and drop this one",
+    )

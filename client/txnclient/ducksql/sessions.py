@@ -30,7 +30,7 @@ from txnclient.transaction import blocks
 from txnclient.transaction.blocks import Block
 from txnclient.transaction.statements import Statements
 from txnclient.transaction.transaction import Transaction
-from txnstatus.errors import IllegalState, InvalidArgument
+from txnstatus.errors import IllegalState, InvalidArgument, TxnError
 from txnstatus.types import time_of
 
 CATALOG = "txn"
@@ -211,8 +211,8 @@ class DuckSession(Staying):
         self.control.begin_script()
         try:
             rows = self.sql(script.lstrip().removeprefix("BEGIN").removesuffix("END"), args)
-        except BaseException:
-            self.control.rollback_script()
+        except BaseException as error:
+            self.control.rollback_script(error.message if isinstance(error, TxnError) else str(error))
             raise
         self.control.commit_script()
         return rows

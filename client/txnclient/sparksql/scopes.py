@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from txnclient.client.client import Client
 from txnclient.transaction.beginning import begin
-from txnclient.transaction.blocks import GIVEN_UP, Block
+from txnclient.transaction.blocks import Block, given_up
 from txnclient.transaction.transaction import Transaction
 from txnstatus.types import Timestamp
 
@@ -42,11 +42,11 @@ class Alone:
         with txn:
             yield
 
-    def give_up(self, txn: Statements, _: Opened) -> None:
+    def give_up(self, txn: Statements, _: Opened, why: str) -> None:
         """Raises TxnAborted where somebody else has."""
         assert isinstance(txn, Transaction)
         txn.require_not_aborted()
-        txn.abort(GIVEN_UP)
+        txn.abort(given_up(why))
 
 
 Scope = Alone | Block

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
     from txnclient.write.files import Opened
 
-GIVEN_UP = "Spark has given the statement up"
-
 _ID = re.compile(r"spark\.sql\.catalog\.(\w+)\.id")
+
+
+def given_up(why: str) -> str:
+    """Of a statement; `why` is empty where Spark does not say."""
+    return f"Spark has given the statement up{': ' * bool(why)}{why}"
 
 
 class Catalog(Protocol):
@@ -125,19 +128,19 @@ class Block:
             with self.txn.writing_to(opened.table):
                 yield
 
-    def give_up(self, _: Statements, opened: Opened) -> None:
+    def give_up(self, _: Statements, opened: Opened, why: str) -> None:
         """Raises why the block or the transaction is over, if that is what the statement fails of."""
         with self._lock:
             self._open -= 1
             self.require()
             self.txn.require_not_aborted()
             with suppress(TxnAborted), self.txn.writing_to(opened.table):
-                raise TxnAborted(GIVEN_UP, txn_id=self.txn.handle.id)
+                raise TxnAborted(given_up(why), txn_id=self.txn.handle.id)
 
-    def fail(self, what: str) -> None:
+    def fail(self, what: str, why: str) -> None:
         """Nothing of it may be seen: some statements of what it was to do are done, and others will not be."""
         with self._lock, suppress(TxnAborted), self.txn.working(what):
-            raise TxnAborted("it has failed", txn_id=self.txn.handle.id)
+            raise TxnAborted(why or "it has failed", txn_id=self.txn.handle.id)
 
     def end(self) -> int:
         """Nothing comes into it any more. Returns how many statements still write."""

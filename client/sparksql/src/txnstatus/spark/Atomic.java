@@ -21,7 +21,7 @@ final class Atomic extends TxnProcedure {
       result = result(last.schema(), last.queryExecution().executedPlan().executeCollect());
     } catch (Throwable e) {
       try {
-        run("rollback_script", Bridge.request());
+        run("rollback_script", Bridge.request().put("because", String.valueOf(e.getMessage())));
       } catch (RuntimeException whyNot) {
         e.addSuppressed(whyNot);
       }

@@ -2,6 +2,7 @@ package txnstatus.spark;
 
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.sql.connect.service.ExecuteJobTag$;
 import org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed;
@@ -9,7 +10,7 @@ import scala.collection.immutable.Set;
 
 /**
  * Tells Python that a server has closed a session in which a transaction was begun: its client has ended it, or is gone. What the
- * session was made of goes when memory is collected, and until then others would wait for its locks.
+ * session was made of goes when memory is collected, and until then others would wait for its locks. Likewise as Spark is stopped.
  */
 final class SessionEnd extends SparkListener {
   private static final String TAGS = "SparkConnect_", CLOSED = "org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed";
@@ -24,8 +25,8 @@ final class SessionEnd extends SparkListener {
   SessionEnd(Bridge bridge) {
     this.bridge = bridge;
     this.tags = (Set<String>) context.getJobTags().filter(tag -> tag.startsWith(TAGS));
-    if (!tags.isEmpty()) context.addSparkListener(this);
-    else ThriftSessions.await(context, context.getLocalProperty("spark.jobGroup.id"), this);
+    context.addSparkListener(this);
+    if (tags.isEmpty()) ThriftSessions.await(context, context.getLocalProperty("spark.jobGroup.id"), this);
   }
 
   /** A transaction has begun. Who closes a session interrupts its statements first, and does not wait for their end. */
@@ -37,6 +38,8 @@ final class SessionEnd extends SparkListener {
     // A Spark without the server has no such class.
     if (event.getClass().getName().equals(CLOSED) && Connect.closes(event, tags)) come();
   }
+
+  @Override public void onApplicationEnd(SparkListenerApplicationEnd ended) { come(); }
 
   /** Other listeners wait for this one: Python is told by a thread of its own. */
   void come() {

@@ -31,6 +31,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** Tables of a cluster of txnstatus, as Spark plans with them. What a name means and what is seen, Python says. */
 public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
   static final String SYSTEM = "system";
+  private static final String IN_DOCUMENTS = "docs/sql.md says what is";
+  private static final String FIELDS_STAY = "fields of structs stay; add a column of the type that is wanted, UPDATE it from this one, and drop this one";
 
   private String name;
   private Bridge bridge;
@@ -110,8 +112,10 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
     for (TableChange each : changes) {
       if (each instanceof TableChange.SetProperty set) properties.put(set.property(), set.value());
       else if (each instanceof TableChange.RemoveProperty unset) properties.putNull(unset.property());
-      else if (!(each instanceof TableChange.ColumnChange change && tell(change, columns)))
-        throw refused("ALTER TABLE ... " + said(each));
+      else if (!(each instanceof TableChange.ColumnChange change && tell(change, columns))) {
+        boolean isField = each instanceof TableChange.ColumnChange of && of.fieldNames().length > 1;
+        throw refused("ALTER TABLE ... " + said(each), isField ? FIELDS_STAY : IN_DOCUMENTS);
+      }
     }
     try {
       bridge.call("alter", request);
@@ -303,7 +307,9 @@ public final class TxnCatalog implements StagingTableCatalog, SupportsNamespaces
   @Override public void alterNamespace(String[] namespace, NamespaceChange... changes) { throw refused("ALTER DATABASE"); }
   @Override public boolean dropNamespace(String[] namespace, boolean cascade) { throw refused("DROP DATABASE"); }
 
-  private UnsupportedOperationException refused(String statement) {
-    return new UnsupportedOperationException(statement + " is not possible in catalog " + name + ": docs/sql.md says what is");
+  private UnsupportedOperationException refused(String statement) { return refused(statement, IN_DOCUMENTS); }
+
+  private UnsupportedOperationException refused(String statement, String instead) {
+    return new UnsupportedOperationException(statement + " is not possible in catalog " + name + ": " + instead);
   }
 }

@@ -155,6 +155,7 @@ final class TxnWrite implements BatchWrite {
     mode.set("sought", Sought.columns(table, spark));
     JsonNode opened = table.bridge.call("open", mode.put("table", table.table).put("seen", table.seen.id));
     statement = opened.get("statement").asText();
+    WhyFailed.mark(statement);
     return opened.get("directory").asText();
   }
 
@@ -202,6 +203,7 @@ final class TxnWrite implements BatchWrite {
 
   /** `request`: what there is to say besides the rows that are written. */
   void commit(WriterCommitMessage[] messages, ObjectNode request) {
+    WhyFailed.unmark(statement);
     if (job != null) job.commit(written(messages));
     table.bridge.call("commit", request.put("statement", statement).put("adds", job != null));
   }
@@ -217,10 +219,12 @@ final class TxnWrite implements BatchWrite {
 
   @Override public void abort(WriterCommitMessage[] messages) {
     if (statement == null) return;
+    String why = WhyFailed.of(statement);
+    WhyFailed.unmark(statement);
     try {
       if (job != null) job.abort(new WriterCommitMessage[0]);
     } finally {
-      table.bridge.call("abort", Bridge.request().put("statement", statement));
+      table.bridge.call("abort", Bridge.request().put("statement", statement).put("because", why));
     }
   }
 }
