@@ -94,7 +94,7 @@ def rewrite(
                 segments.append(_segment(file, first, end, gone, outputs.uri, offset))
                 outputs.cut()
                 first, offset, taken = end, 0, 0.0
-        if first < file.rows:
+        if first < file.rows or not file.rows:
             segments.append(_segment(file, first, file.rows, gone, outputs.uri, offset))
     for batch in behind:
         progress(batch.num_rows)

@@ -22,7 +22,7 @@ _ID = re.compile(r"spark\.sql\.catalog\.(\w+)\.id")
 
 
 def given_up(why: str) -> str:
-    """Of a statement; `why` is empty where Spark does not say."""
+    """What a transaction fails of as Spark gives a statement up; `why`: empty where Spark does not say."""
     return f"Spark has given the statement up{': ' * bool(why)}{why}"
 
 
