@@ -22,6 +22,8 @@ FILES = [file.relative_to(ROOT).as_posix() for folder in FOLDERS for file in (RO
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"`((?:\w+/)*\w+\.py)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+PROMISE_NOTHING = {"What is not secured", "Which Python", "Upgrade"}
+"""Sections of documents for operators that promise nothing, or have a table of tests of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,19 @@ def test_tests_that_are_named_are_there() -> None:
     named = {(page.name, name) for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text())}
     assert {name for _, name in named} & there, "no page names a test"
     assert not (gone := sorted(each for each in named if each[1] not in there)), gone
+
+
+@pytest.mark.parametrize("name", ["security", "operations"])
+def test_each_section_that_promises_something_has_its_tests(name: str) -> None:
+    """Whoever adds a section to what operators rely on says which tests fail where it does not hold."""
+    page, heading = (ROOT / "docs" / f"{name}.md").read_text(), "Promises and their tests"
+    table = page.partition(f"\n## {heading}\n")[2]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if "`test_" in line]
+    sections = set(re.findall(r"^## (.+)$", FENCED.sub("", page), re.MULTILINE)) - PROMISE_NOTHING - {heading}
+    linked = {section for cells in rows for section in re.findall(r"\[(.+?)\]\(#", cells[0])}
+    assert rows
+    assert linked == sections
+    assert not [cells for cells in rows if len(cells) != 3 or not cells[1].strip()], "a row without a promise"
 
 
 CODE_BLOCKS = [block for page in blocks.PAGES for block in blocks.blocks(page)]
