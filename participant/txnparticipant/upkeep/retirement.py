@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 
 from txnparticipant.shard.commands import Retire
 from txnparticipant.shard.leases import Leases
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import TxnError
-from txnstatus.types import HybridClock, Timestamp, micros_of, timestamp
+from txnstatus.types import NO_TIMESTAMP, HybridClock, Timestamp, micros_of, timestamp
+
+READINGS = 64
+"""Readings of the hybrid clock in a retention: what is overwritten stays longer by the time between two, at most."""
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +39,15 @@ class Retirement:
         self._leading = False
         self._began = 0.0
         self._began_micros = 0
+        self._readings: deque[tuple[float, Timestamp]] = deque([(0.0, NO_TIMESTAMP)])
+        """What the hybrid clock showed at some times of this leadership: the last of before the retention began, and
+        those since."""
 
     def on_leadership(self, leading: bool) -> None:
         self._leading = leading
         self._began = asyncio.get_running_loop().time()
-        self._began_micros = micros_of(self._clock.now())
+        self._readings = deque([(self._began, self._clock.now())])
+        self._began_micros = micros_of(self._readings[0][1])
         self._leases.begin(self._began)
 
     async def run_once(self) -> None:
@@ -61,9 +69,16 @@ class Retirement:
                 log.info("what was overwritten in %s up to %s is retired later: %s", table.name, up_to, error.message)
 
     def _horizon(self, now: float) -> Timestamp:
-        """Hybrid time as it was when this leadership began, carried on by the monotonic clock, less the retention.
+        """Hybrid time as it was when this leadership began, carried on by the monotonic clock, less the retention; and
+        no later than what the hybrid clock showed so long ago.
 
-        So a wall clock that jumps meanwhile makes nothing old.
+        So a wall clock that jumps meanwhile makes nothing old. Nor does another's clock that is ahead, which this one
+        follows: hybrid time stands still until the wall clock has come to it, and what is prepared then is new.
         """
-        micros = self._began_micros + int((now - self._began) * 1e6) - self._retention_seconds() * 1_000_000
-        return timestamp(max(0, micros))
+        seconds, readings = self._retention_seconds(), self._readings
+        if now - readings[-1][0] >= seconds / READINGS:
+            readings.append((now, self._clock.now()))
+        while len(readings) > 1 and readings[1][0] <= now - seconds:
+            readings.popleft()
+        micros = self._began_micros + int((now - self._began) * 1e6) - seconds * 1_000_000
+        return min(timestamp(max(0, micros)), readings[0][1])

@@ -400,3 +400,35 @@ async def test_a_wall_clock_that_jumps_makes_nothing_old() -> None:
         await asyncio.sleep(1)
         await retirement.run_once()
     leases.check_new_reader(table_of(shard), at)
+
+
+@pytest.mark.virtual_time
+async def test_a_clock_elsewhere_that_is_ahead_makes_nothing_old() -> None:
+    """Timestamps of now look old, while hybrid time stands still where another's clock has taken it."""
+    shard, loop = new_shard(), asyncio.get_running_loop()
+    clock = HybridClock(lambda: 1_000_000_000 + int(loop.time() * 1e6))
+    retired: list[tuple[float, cmd.Retire]] = []
+
+    async def propose(command: cmd.Retire) -> None:
+        retired.append((loop.time(), command))
+        ok(shard, command)
+
+    clock.update(timestamp(micros_of(clock.now()) + 300_000_000))
+    leases = Leases(LEASE)
+    retirement = Retirement(shard, leases, propose, clock, lambda: 60)
+    retirement.on_leadership(True)
+    committed(shard, 1, "first001", clock.now())
+    overwritten: dict[Timestamp, float] = {}
+    for number in range(2, 12):
+        at = clock.now()
+        committed(shard, number, f"write{number:03}", at, overwrite=True)
+        overwritten[at] = loop.time()
+        for _ in range(20):
+            await asyncio.sleep(1)
+            await retirement.run_once()
+    assert len(retired) > 5
+    for when, command in retired:
+        for at, began in overwritten.items():
+            assert at > command.up_to or when - began >= 60, f"{at} was retired after {when - began} s"
+    last, command = retired[-1]
+    assert max(began for at, began in overwritten.items() if at <= command.up_to) > last - 60 - 25, "none is kept long"
