@@ -341,6 +341,18 @@ def test_how_another_one_came_to_lead_is_told(cluster: Cluster) -> None:
     assert cluster[other].live.elections.takeover().silence == 0
 
 
+def test_the_time_without_a_leader_begins_when_this_one_led_last(cluster: Cluster) -> None:
+    """It is told whenever one takes over: of one that led before it must not be the time for which it did."""
+    leader = cluster.leader()
+    cluster.run(10.0)
+    assert cluster.leaders() == [leader]
+    for node in cluster.up:
+        node.live.elections.drained = frozenset(cluster.followers())
+    cluster[leader].live._replica.step_down()
+    cluster.run_until(lambda: cluster.leaders() == [leader] and cluster[leader].live.is_ready)
+    assert 0 < cluster[leader].live.elections.takeover().silence < 5.0
+
+
 class Log(list[Entry]):
     """Stands for a journal that counts these members."""
 

@@ -48,8 +48,8 @@ class Takeover:
     """How long it took until another one led, by the new leader's clock, in seconds."""
 
     silence: float
-    """Time from when it last heard from a leader until it began an election; 0: the leader had asked it to, or there
-    was none before."""
+    """Time from when it last heard from a leader, or led, until it began an election; 0: the leader had asked it to, or
+    there was none before."""
     election: float
     """Time from then until it was elected."""
     catching_up: float
@@ -76,6 +76,7 @@ class Elections:
         self._is_new = self._last == EMPTY_LOG and self.term == 0
         # A lease may rest on a promise that was made before the start, unless this replica is new.
         self._heard_leader_at = float("-inf") if self._is_new else monotonic()
+        self._led_at = float("-inf")
         self._last_leader = ""
         """Whom this replica heard lead last; empty = nobody since it led itself."""
         self._seen_term = self.term
@@ -244,8 +245,9 @@ class Elections:
         campaigns = self._should_campaign()
         if campaigns:
             self._campaigned_at = self._monotonic()
-            knew_one = not self.taking_over and self._heard_leader_at > float("-inf")
-            self._silence = self._campaigned_at - self._heard_leader_at if knew_one else 0.0
+            led_until = max(self._heard_leader_at, self._led_at)
+            knew_one = not self.taking_over and led_until > float("-inf")
+            self._silence = self._campaigned_at - led_until if knew_one else 0.0
         return campaigns
 
     def _should_campaign(self) -> bool:
@@ -336,6 +338,7 @@ class Elections:
         """Said in every tick in which this replica leads."""
         self.took_part()
         self._last_leader = ""
+        self._led_at = self._monotonic()
         if self._elected_term != self.term:
             self._elected_term, self._elected_at = self.term, self._monotonic()
             self.successor = ""
