@@ -62,7 +62,7 @@ def node_replace(
             return old not in state.nodes
 
         wait_until(done, f"{new} in the place of {old}", timeout)
-    console().print(f"{plain(new)} has taken the place of {plain(old)}.")
+    console().print(f"{plain(new)} has taken the place of {plain(old)}. {_stop(old)}")
 
 
 @node_app.command("add")
@@ -129,7 +129,7 @@ def node_remove(cluster: ClusterOption, node: str, timeout: TimeoutOption = 10.0
         client.call(
             "txnstatus.Admin/RemoveNode", admin_pb2.RemoveNodeRequest(node_id=node), admin_pb2.RemoveNodeResponse
         )
-    console().print(f"{plain(node)} is no node any more.")
+    console().print(f"{plain(node)} is no node any more. {_stop(node)}")
 
 
 @node_app.command("restore")
@@ -203,3 +203,7 @@ def _told(found: recovering.Found) -> Iterator[str]:
     if found.torn:
         yield "Nodes are made of it by --torn: look at the tables of these transactions then."
     yield "No node of the old cluster may run again: its tables' places are the new cluster's."
+
+
+def _stop(node: str) -> str:
+    return f"Stop {plain(node)} if it runs: whoever asks it hears of the cluster as it was."

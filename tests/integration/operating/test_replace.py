@@ -23,6 +23,7 @@ def test_a_new_node_takes_a_dead_ones_place_under_load(tmp_path: Path) -> None:
             arguments = ["node", "replace", victim, "n4", "--address", address, "--cluster", cluster.addresses]
             result = CliRunner().invoke(app, arguments)
             assert result.exit_code == 0, result.output
+            assert f"Stop {victim} if it runs" in result.output
             cluster.forget_node(victim)
             load.more(10)
             for group, said in members(cluster).items():
