@@ -51,6 +51,22 @@ class Cut:
         found = self._machines().get(status_group(self.catalog.range_of(txn_id)))
         return found.table if isinstance(found, StatusMachine) else None
 
+    def unknown_ids(self) -> dict[str, TxnId]:
+        """Ranges of which shards have ids that the range has not given out, by name → the id behind the last of them:
+        none, where all is of one moment. No other transaction is to have one of them."""
+        ends: dict[int, int] = {}
+        for shard in self.shards():
+            known = [*(id_ + 1 for table in shard.tables() for id_ in table.txns), *shard.forgotten.bounds[1::2]]
+            for end in known:
+                number = self.catalog.range_of(TxnId(end - 1))
+                ends[number] = max(end, ends.get(number, 0))
+        found = {}
+        for table in self.ranges():
+            number = self.catalog.range_of(table.first_txn_id)
+            if (end := ends.get(number, 0)) > table.next_txn_id:
+                found[status_group(number)] = TxnId(end)
+        return found
+
     def _machines(self) -> dict[str, object]:
         return {part: machine for group in self.groups.values() for part, machine in group.machines.items()}
 

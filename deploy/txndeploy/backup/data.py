@@ -12,12 +12,14 @@ from typing import TypeVar
 
 from txndeploy.backup.cut import Cut
 from txnparticipant.shard import audit
-from txnparticipant.shard.audit import Use
+from txnparticipant.shard.audit import Known, Use
 from txnparticipant.shard.commands import manifest_to_wire
+from txnparticipant.versions.directories import WriteDirectory, directory_named
 from txnstatus.errors import DataDamaged, InvalidArgument
 from txnstatus.lake import manifest as manifests
 from txnstatus.lake import parallel
 from txnstatus.lake.storage import located, make_directory, make_durable
+from txnstatus.types import DECIDED_COMMIT
 
 FOLDER = "data"
 LIST = "data.jsonl"
@@ -40,7 +42,8 @@ class Copy:
 
 
 def wanted(cut: Cut) -> tuple[list[Copy], int]:
-    """The files that are in use at the cut, and how many others there are that lie outside of their tables' places.
+    """The files that are in use at the cut, or will be, and how many others there are that lie outside of their tables'
+    places.
 
     Raises OSError, DataDamaged for manifests that cannot be read.
     """
@@ -48,8 +51,8 @@ def wanted(cut: Cut) -> tuple[list[Copy], int]:
     elsewhere = 0
     for shard in cut.shards():
         for table in shard.tables():
-            for _, known in audit.directories(table):
-                if known.use is not Use.IN_USE:
+            for name, known in audit.directories(table):
+                if known.use is not Use.IN_USE and not _is_to_be_published(cut, name, known):
                     continue
                 found |= {file.path: file.bytes for file in known.files}
                 if known.manifest is None:
@@ -64,6 +67,16 @@ def wanted(cut: Cut) -> tuple[list[Copy], int]:
     return [
         Copy(uri, size, f"{FOLDER}/{number // PER_FOLDER}/{number}") for number, (uri, size) in enumerate(found.items())
     ], elsewhere
+
+
+def _is_to_be_published(cut: Cut, name: str, known: Known) -> bool:
+    """Whether a directory is of a write that is to commit: that is decided, and its shard has not heard of it yet."""
+    directory = directory_named(name)
+    if known.use is not Use.CLAIMED or known.manifest is None or not isinstance(directory, WriteDirectory):
+        return False
+    ranged = cut.range_of(directory.txn_id)
+    record = ranged.find(directory.txn_id) if ranged else None
+    return record is not None and record.state in DECIDED_COMMIT
 
 
 def copy_out(copies: Sequence[Copy], directory: Path, tell: Callable[[str], None]) -> list[Copy]:
@@ -96,7 +109,7 @@ def put_back(copies: Sequence[Copy], directory: Path, tell: Callable[[str], None
         info = system.get_file_info(path)
         if info.is_file and info.size == each.bytes:
             return ""
-        _check(each, directory)
+        check(each, directory)
         make_directory(system, path.rpartition("/")[0])
         with (directory / each.file).open("rb") as source, system.open_output_stream(path) as target:
             while part := source.read(PART_BYTES):
@@ -108,7 +121,8 @@ def put_back(copies: Sequence[Copy], directory: Path, tell: Callable[[str], None
     return len(written)
 
 
-def _check(each: Copy, directory: Path) -> None:
+def check(each: Copy, directory: Path) -> None:
+    """Raises OSError, InvalidArgument where the copy is not what was copied."""
     crc, size = 0, 0
     with (directory / each.file).open("rb") as source:
         while part := source.read(PART_BYTES):

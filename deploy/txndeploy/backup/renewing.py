@@ -19,9 +19,10 @@ from txnstatus.proto import catalog_pb2
 from txnstatus.raft.parts import address, split
 from txnstatus.status import chunks as status_chunks
 from txnstatus.status.records import TxnRecord
-from txnstatus.types import TxnState
+from txnstatus.types import TxnId, TxnState
 
 KEEPALIVE_MILLIS = 1_000
+NONE: Mapping[str, TxnId] = {}
 
 
 def catalog(state: CatalogState, nodes: Mapping[str, NodeInfo], *, replication: int, cluster_id: str) -> CatalogState:
@@ -53,11 +54,14 @@ def catalog(state: CatalogState, nodes: Mapping[str, NodeInfo], *, replication: 
     return replace(renewed, groups=groups)
 
 
-def chunks(group: str, cut: Iterable[bytes], state: CatalogState) -> Iterator[bytes]:
-    """The chunks of a group's state in the new cluster, of those at the cut. `state`: the new cluster's catalog."""
+def chunks(
+    group: str, cut: Iterable[bytes], state: CatalogState, next_ids: Mapping[str, TxnId] = NONE
+) -> Iterator[bytes]:
+    """The chunks of a group's state in the new cluster, of those at the cut. `state`: the new cluster's catalog.
+    `next_ids`: ranges → the ids with which they go on, where those are others than at the cut."""
     if group == CATALOG:
         return iter([to_wire(state).SerializeToString(deterministic=True)])
-    return map(_renewed, cut)
+    return (_renewed(chunk, next_ids) for chunk in cut)
 
 
 def catalog_of(cut: Iterable[bytes]) -> CatalogState:
@@ -65,7 +69,7 @@ def catalog_of(cut: Iterable[bytes]) -> CatalogState:
     return from_wire(catalog_pb2.CatalogState.FromString(b"".join(cut)))
 
 
-def _renewed(chunk: bytes) -> bytes:
+def _renewed(chunk: bytes, next_ids: Mapping[str, TxnId]) -> bytes:
     part, rest = split(chunk)
     if not part or range_number(part) is None:
         return chunk
@@ -73,6 +77,9 @@ def _renewed(chunk: bytes) -> bytes:
         case status_chunks.Unfinished(records):
             settled = status_chunks.Unfinished(tuple(map(_settled, records)))
             return address(part) + status_chunks.encode(settled)
+        case status_chunks.Header() as header if part in next_ids:
+            later = replace_fields(header, next_txn_id=next_ids[part], full=next_ids[part] == header.end_txn_id)
+            return address(part) + status_chunks.encode(later)
         case _:
             return chunk
 

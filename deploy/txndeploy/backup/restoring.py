@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from txndeploy.backup import files, renewing
-from txndeploy.backup.cut import contradictions
+from txndeploy.backup.cut import Cut, contradictions
 from txndeploy.backup.files import Backup
 from txndeploy.node.config import NodeConfig
+from txndeploy.node.machines import group_machine
+from txnparticipant.shard import commands
 from txnstatus import features
-from txnstatus.catalog.catalog import CATALOG, CatalogState, name_in, to_wire
+from txnstatus.catalog.catalog import CATALOG, CatalogState, name_in, shard_group, to_wire
+from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import InvalidArgument
 from txnstatus.process.durable import make_directory
-from txnstatus.raft.journal import Journal
-from txnstatus.raft.members import Members
-from txnstatus.raft.snapshot import Writer
+from txnstatus.raft.journal import Entry, Journal
+from txnstatus.raft.parts import address, opening
+from txnstatus.raft.snapshot import Meta, Writer
+from txnstatus.types import HybridClock
 
 
 def restore(
@@ -38,11 +43,15 @@ def restore(
     if not torn and (story := next(contradictions(cut), "")):
         raise InvalidArgument(f"{backup.directory} is of no one moment: {story}")
     state = _renewed(cut.catalog, config, cluster_id)
+    next_ids = cut.unknown_ids()
     mine = {group: members for group, members in state.groups.items() if config.node_id in members}
     with files.new_directory(config.data_dir) as directory:
         for group, members in mine.items():
             tell(f"making a replica of {group}")
-            _replica(backup, group, members, directory / "raft" / group, state, config.raft.segment_bytes)
+            meta, cut_chunks = _of_backup(backup, group, replace(cut, catalog=state))
+            chunks = renewing.chunks(group, cut_chunks, state, next_ids)
+            meta = meta._replace(members=members)
+            _replica(group, meta, chunks, directory / "raft" / group, config.raft.segment_bytes)
         (directory / CATALOG).write_bytes(to_wire(state).SerializeToString())
     return sorted(mine)
 
@@ -69,11 +78,24 @@ def _renewed(state: CatalogState, config: NodeConfig, cluster_id: str) -> Catalo
     return renewing.catalog(state, nodes, replication=config.replication, cluster_id=cluster_id)
 
 
-def _replica(
-    backup: Backup, group: str, members: Members, directory: Path, state: CatalogState, segment_bytes: int
-) -> None:
+def _of_backup(backup: Backup, group: str, cut: Cut) -> tuple[Meta, Iterable[bytes]]:
+    """What the backup has of a group. One that is not in it, as where all its replicas were lost, begins with its
+    parts, and nothing in them but where tables are that others keep, and that it would have by their names."""
+    if group in backup.groups:
+        return backup.meta(group), backup.chunks(group)
+    machine = group_machine(lambda: cut.catalog.range_span, HybridClock(lambda: 0))
+    parts, cluster = cut.catalog.parts_of(group), ClusterMap(cut.catalog)
+    machine.apply([opening(part) for part in parts])
+    for keeper in cut.shards():
+        for name in sorted(table.name for table in keeper.tables()):
+            if (part := shard_group(cluster.shard_by_hash(name))) in parts:
+                machine.apply([address(part) + commands.encode(commands.PlaceTable(name, keeper.shard))])
+    return Meta(Entry(b"", 1, 1), Entry(b"", 2, 1), ()), machine.snapshot()
+
+
+def _replica(group: str, meta: Meta, chunks: Iterable[bytes], directory: Path, segment_bytes: int) -> None:
     """A journal with the cut's last entries, in their term, and the snapshot from which it goes on."""
-    meta, disk = backup.meta(group), files.DISK
+    disk = files.DISK
     make_directory(directory)
     journal = Journal(disk, directory / "journal", group, 0, segment_bytes)
     journal.setCurrentTerm(meta.last.term, None)
@@ -81,6 +103,6 @@ def _replica(
     journal.add(*meta.last)
     journal.sync()
     journal.close()
-    writer = Writer(disk, directory / "snapshot", group, meta._replace(members=members))
-    writer.write(renewing.chunks(group, backup.chunks(group), state))
+    writer = Writer(disk, directory / "snapshot", group, meta)
+    writer.write(chunks)
     writer.finish()

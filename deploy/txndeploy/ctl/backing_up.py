@@ -1,4 +1,4 @@
-"""The command of `txnctl` that backs a cluster up."""
+"""The commands of `txnctl` that back a cluster up, and make of a backup one for other places."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 import txnclient
-from txndeploy.backup import taking
+from txndeploy.backup import moving, taking
+from txndeploy.backup.files import Backup
+from txndeploy.backup.manifest import Manifest
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, storage_errors, tells_errors
 from txndeploy.terminal.output import console, plain, status_line
 
@@ -35,6 +37,30 @@ def backup(
         storage_errors(directory),
     ):
         manifest = taking.take(client, directory, tell, with_data=with_data)
+    _tell(directory, manifest)
+
+
+@commands.command()
+@tells_errors
+def relocate(
+    backup: Annotated[Path, typer.Argument(help="A backup with the tables' files.")],
+    directory: Annotated[Path, typer.Argument(help="Where to make the other one; it must not be there yet.")],
+    root: Annotated[
+        list[str],
+        typer.Option("--root", help="OLD=NEW, URIs: tables in OLD are to be in NEW. May come several times."),
+    ],
+) -> None:
+    """Make of a backup one whose tables are in other places: `txnctl node restore --data` puts their files there.
+
+    Tables that are in none of the roots stay where they are. Files that are the same are links, where the disk is the
+    same.
+    """
+    with status_line("relocating") as tell, storage_errors(directory):
+        manifest = moving.move(Backup(backup), directory, moving.roots_of(root), tell)
+    _tell(directory, manifest)
+
+
+def _tell(directory: Path, manifest: Manifest) -> None:
     size = sum(each.bytes for each in manifest.groups)
     had = f"{len(manifest.groups)} groups of cluster {plain(manifest.cluster_id)}, {size:,} bytes"
     out = console()

@@ -27,6 +27,7 @@ MODULES: Mapping[str, str] = {
     "node": "ctl.nodes",
     "rebalance": "ctl.balancing",
     "backup": "ctl.backing_up",
+    "relocate": "ctl.backing_up",
     "upgrade": "ctl.upgrading",
     "participant": "ctl.participants",
     "doctor": "doctor.command",

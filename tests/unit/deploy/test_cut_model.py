@@ -14,6 +14,7 @@ from txndeploy.node.cuts import GroupCuts
 from txnmanager.backups import Backups
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.proto import backup_pb2 as pb
+from txnstatus.types import TxnId
 
 SEEDS, MOST_SEEDS = range(25), 300
 
@@ -32,6 +33,21 @@ async def found(seed: int) -> list[str]:
 def test_a_cut_is_of_one_moment() -> None:
     for seed in SEEDS:
         assert asyncio.run(found(seed)) == [], f"seed {seed}"
+
+
+def test_ranges_of_a_cut_have_given_out_all_ids_that_shards_know() -> None:
+    async def unknown(seed: int) -> dict[str, TxnId]:
+        world = World(seed)
+        for _ in range(60):
+            await world.turn()
+        try:
+            cut = await world.cut()
+        except TxnError:
+            return {}
+        assert any(table.txns for shard in cut.shards() for table in shard.tables())
+        return cut.unknown_ids()
+
+    assert [asyncio.run(unknown(seed)) for seed in range(8)] == [{}] * 8
 
 
 def test_nearly_all_cuts_come_about() -> None:
