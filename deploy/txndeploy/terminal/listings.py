@@ -305,7 +305,7 @@ def groups(client: Client, state: CatalogState) -> Listing:
         Field("term", "term"),
         Field("committed", "committed"),
         Field("applied", "applied"),
-        Field("drain", "", lambda _word: "yellow"),
+        Field("drain", "drain", lambda _word: "yellow"),
     )
     rows: list[Mapping[str, Any]] = []
     nothing = dict.fromkeys(("group", "parts", "term", "committed", "applied"))

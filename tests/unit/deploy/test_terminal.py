@@ -15,6 +15,7 @@ from txnclient.info import TableInfo
 from txnclient.read.table_files import TableFiles
 from txndeploy.terminal import listings
 from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, lines, plain
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.schema import Column, Schema
 
 FIELDS = (
@@ -115,3 +116,9 @@ def test_a_table_that_cannot_be_read_hides_no_other() -> None:
         ("b.b", None, None, None),
         ("c.c", 0, 0, False),
     ]
+
+
+def test_every_column_of_the_replicas_has_a_heading() -> None:
+    """The last one had none: a dash stood below nothing, and "drained" said nothing of what it was."""
+    headings = [field.heading for field in listings.groups(None, CatalogState(1, {}, {}, {}, 3, 4)).fields]  # type: ignore[arg-type]
+    assert all(headings), headings
