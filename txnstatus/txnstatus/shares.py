@@ -66,8 +66,10 @@ class Users:
         use = self._use(user)
         left = max(0.0, use.begins - (now - use.at) * most)
         # Who begins more at once than a second has may do so where nothing is left, and waits for longer afterwards.
-        if left + min(count, most) > most + ROUNDING:
-            raise _reached(user, f"has begun {left:.0f} transactions of late", "user_begins_per_second", most)
+        wanted = min(count, most)
+        if left + wanted > most + ROUNDING:
+            has = f"can begin {wanted} more in {(left + wanted - most) / most:.2f} s"
+            raise _reached(user, has, "user_begins_per_second", most, do="wait, or begin fewer a second")
         use.begins, use.at = left + count, now
 
     def answers(self, user: str, method: str, size: int) -> None:
@@ -95,8 +97,8 @@ class Users:
         return use
 
 
-def _reached(user: str, has: str, option: str, most: int) -> LimitReached:
+def _reached(user: str, has: str, option: str, most: int, *, do: str = "let some end first") -> LimitReached:
     return LimitReached(
         f"{user} {has}: {option} = {most} are possible",
-        hint=f"let some end first; an operator raises it: txnctl limit set {user} {option} N",
+        hint=f"{do}; an operator raises it: txnctl limit set {user} {option} N",
     )

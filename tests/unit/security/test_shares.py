@@ -51,8 +51,9 @@ def test_each_limit_is_named_with_its_value_and_holds_for_each_user_by_itself() 
     there.connected("ada")
 
     there.begins("ada", 3, 10.0)
-    with pytest.raises(LimitReached, match="ada has begun 3 transactions of late: user_begins_per_second = 3"):
+    with pytest.raises(LimitReached, match=r"ada can begin 1 more in 0\.33 s: user_begins_per_second = 3") as reached:
         there.begins("ada", 1, 10.0)
+    assert reached.value.hint.startswith("wait, or begin fewer a second; ")
     there.begins("bob", 3, 10.0)
     there.begins("ada", 1, 10.4)
 
