@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from txnparticipant.shard.commands import dead_rows_to_wire, manifest_to_wire
@@ -26,6 +27,8 @@ from txnstatus.lake.manifest import DataFile
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.schema import Schema
 from txnstatus.table_properties import PLAIN, published_as
+from txnstatus.tracing import spans
+from txnstatus.tracing.spans import Kind
 from txnstatus.types import NO_TIMESTAMP, Timestamp
 
 log = logging.getLogger(__name__)
@@ -123,7 +126,8 @@ class Publisher:
             published_as(table.properties) == PLAIN,
         )
         rest = whole(table.file_sets, table.deletes.all.values(), at) if about.is_plain and is_last else None
-        await loop.run_in_executor(self.disk, _write, known, about, wanted, rest)
+        with _traced(table, wanted):
+            await loop.run_in_executor(self.disk, _write, known, about, wanted, rest)
         known.up_to = at if is_last else wanted[-1].at
         known.mark = mark if is_last else ()
 
@@ -133,6 +137,35 @@ class Publisher:
             return [whole(table.file_sets, deletes, at)]
         switched = table.compactions.switched.values()
         return steps(table.file_sets, table.replaced, deletes, switched, known.up_to, at)
+
+
+@contextmanager
+def _traced(table: TableState, wanted: Sequence[Step]) -> Iterator[None]:
+    """Spans of the publication of commits, in the traces of those of their transactions of which this node knows."""
+    if spans.tracer is None:
+        yield
+        return
+    at = {step.at for step in wanted if not step.is_whole}
+    written = {each.txn_id: each.commit_ts for each in table.file_sets.values() if each.commit_ts in at}
+    written |= {each.txn_id: each.commit_ts for each in table.deletes.all.values() if each.commit_ts in at}
+    begun = [
+        spans.tracer.begin(
+            "publish delta", Kind.INTERNAL, context, {"txn.id": txn_id, "txn.table": table.name, "txn.commit_ts": ts}
+        )
+        for txn_id, ts in sorted(written.items())
+        if (context := spans.known(txn_id))
+    ]
+    why = "it was not written"
+    try:
+        yield
+        why = ""
+    except (OSError, ForeignEntry) as error:
+        why = str(error)
+        raise
+    finally:
+        for span in begun:
+            if span is not None:
+                span.end(why)
 
 
 def _mark(table: TableState) -> Mark:

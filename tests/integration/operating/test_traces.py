@@ -102,7 +102,9 @@ def check_tree(seen: list[Seen], txn_id: int) -> None:
     assert root.name == "transaction"
     assert (root.service, root.facts["txn.state"], root.failed) == ("txnclient", "COMMITTED", False)
     assert {each.facts.get("txn.id", txn_id) for each in seen} == {txn_id}
-    about_none = {each.name.partition("/")[2] for each in seen if "txn.id" not in each.facts}
+    proposed = [each for each in seen if each.name.startswith("propose ")]
+    assert {"propose OpenWrite", "propose AddFiles"} & {each.name for each in proposed}
+    about_none = {each.name.partition("/")[2] for each in seen if "txn.id" not in each.facts and each not in proposed}
     assert about_none <= {"BeginTransaction", "BeginInRange", "GetTable", "ChangeCatalog"}
     assert not [each for each in seen if "KeepTransactionAlive" in each.name], "one call is for many transactions"
     for each in seen:

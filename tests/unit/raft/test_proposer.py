@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from txnstatus import features
 from txnstatus.errors import IllegalState, InvalidArgument, NotTheLeader, OutcomeUnknown, TxnError
@@ -16,6 +19,8 @@ from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.proposer import Proposer
 from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
 from txnstatus.replicated import Rejected
+from txnstatus.tracing import otel, spans
+from txnstatus.tracing.spans import Kind
 
 REFUSED = Rejected(IllegalState("no"))
 
@@ -127,3 +132,28 @@ async def test_an_answer_that_is_lost_is_acted_upon_all_the_same() -> None:
         failpoints.arm("")
     assert isinstance(answer, OutcomeUnknown)
     assert log.heard == [(("a",), ("done",))]
+
+
+async def test_what_a_traced_call_proposes_has_a_span_until_it_has_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(spans, "tracer", otel.OtelTracer(provider))
+    assert spans.tracer is not None
+    log, above = Log(), spans.tracer.begin("call", Kind.SERVER, b"", {})
+    assert above is not None
+    with spans.within(above):
+        task = await proposed(log, "a", "b")
+        refused = await proposed(log, "c")
+    untraced = await proposed(log, "d")
+    assert not exporter.get_finished_spans()
+    log.end("first", "second")
+    log.end(REFUSED)
+    log.end("fourth")
+    assert [await each for each in (task, refused, untraced)] == [["first", "second"], [REFUSED.error], ["fourth"]]
+    first, second = exporter.get_finished_spans()
+    for span, commands, is_ok in ((first, 2, True), (second, 1, False)):
+        assert (span.name, span.status.is_ok) == ("propose str", is_ok)
+        assert span.attributes is not None
+        assert (span.attributes["txn.log"], span.attributes["txn.commands"]) == ("status", commands)
+        assert span.parent is not None
+        assert span.parent.span_id.to_bytes(8) == above.context[16:24]

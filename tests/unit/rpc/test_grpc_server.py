@@ -10,6 +10,9 @@ from typing import Any
 
 import grpc
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.unit.harness.answering import SECONDS, STATE, USERS, Manager
 from tests.unit.harness.identities import Identities
@@ -17,12 +20,13 @@ from txndeploy.local.authority import Authority
 from txndeploy.local.network import free_ports
 from txnstatus.proto import common_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
-from txnstatus.rpc.grpc_server import CLUSTER_KEY, DETAIL_KEY, GROUP_KEY, GrpcServer
+from txnstatus.rpc.grpc_server import CLUSTER_KEY, DETAIL_KEY, GROUP_KEY, TRACE_KEY, GrpcServer
 from txnstatus.rpc.server import Registry
 from txnstatus.security import tls
 from txnstatus.security.access import Access
 from txnstatus.security.principals import Kind
 from txnstatus.security.tls import Tls
+from txnstatus.tracing import otel, spans
 
 
 @asynccontextmanager
@@ -131,3 +135,19 @@ async def test_a_call_that_means_another_cluster_is_refused_by_name() -> None:
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         for named in ("local.1", "local.2"):
             assert named in (caught.value.details() or "")
+
+
+async def test_a_call_is_part_of_the_trace_that_its_metadata_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(spans, "tracer", otel.OtelTracer(provider))
+    trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    async with served() as (_, _, channel):
+        call: Any = channel.unary_unary(f"/{STATE}")
+        request = pb.GetTransactionStateRequest(txn_id=2).SerializeToString()
+        for metadata in ((), (("traceparent", "garbage"),), ((TRACE_KEY, f"00-{trace}-{span}-01"),)):
+            assert await call(request, timeout=SECONDS, metadata=metadata)
+    (found,) = exporter.get_finished_spans()
+    assert found.name == STATE
+    assert found.parent is not None
+    assert (f"{found.parent.trace_id:032x}", f"{found.parent.span_id:016x}") == (trace, span)

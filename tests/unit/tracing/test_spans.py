@@ -104,6 +104,28 @@ def test_what_is_no_context_is_as_if_nothing_were_said(exported: InMemorySpanExp
     assert served.begin(PARTICIPATE, "shard-0", participant_pb2.ParticipateRequest(ops=ops), bytes(25)) is None
 
 
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"),
+    [
+        (f"00-{TRACE}-{SPAN}-01", True),
+        (f"01-{TRACE}-{SPAN}-01-whatever comes later", True),
+        (f"00-{TRACE}-{SPAN}-01-more", False),
+        (f"ff-{TRACE}-{SPAN}-01", False),
+        (f"00-{'0' * 32}-{SPAN}-01", False),
+        (f"00-{TRACE}-{'0' * 16}-01", False),
+        (f"00-{TRACE.upper()}-{SPAN}-01", False),
+        (f"00-{TRACE}-{SPAN}", False),
+        (f"00-{TRACE}-{SPAN}-01\n", False),
+        ("", False),
+    ],
+)
+def test_a_header_of_w3c_is_a_context_or_as_if_it_were_not_there(said: str, is_one: bool) -> None:
+    assert spans.from_traceparent(said) == (bytes.fromhex(f"{TRACE}{SPAN}01") if is_one else b"")
+
+
 def test_operations_of_one_call_are_each_in_its_own_trace(exported: InMemorySpanExporter) -> None:
     assert spans.tracer is not None
     first, second = (spans.tracer.begin("transaction", Kind.INTERNAL, b"", {}) for _ in range(2))

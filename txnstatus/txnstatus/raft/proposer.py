@@ -17,6 +17,8 @@ from txnstatus.process.failpoints import any_armed, failpoint
 from txnstatus.raft.proposals import Proposal
 from txnstatus.raft.replica import MAX_BATCH_BYTES, MAX_BATCH_COMMANDS
 from txnstatus.replicated import Rejected
+from txnstatus.tracing import spans
+from txnstatus.tracing.spans import Fact, Kind
 
 CommandT = TypeVar("CommandT")
 AppliedT = TypeVar("AppliedT")
@@ -55,12 +57,35 @@ class Proposer(Generic[CommandT, AppliedT]):
         """
         for start, encoded in self._parts(commands):
             part = commands[start : start + len(encoded)]
+            hears = told if spans.tracer is None else self._traced(part, told)
             try:
                 self.check(part)
                 self._pass_before(part)
-                self._driver.submit(encoded, partial(self._ended, start, part, told), linger=linger)
+                self._driver.submit(encoded, partial(self._ended, start, part, hears), linger=linger)
             except TxnError as error:
-                told(start, [error] * len(part))
+                hears(start, [error] * len(part))
+
+    def _traced(self, part: Sequence[CommandT], told: Told[AppliedT]) -> Told[AppliedT]:
+        """The same listener, with a span until they have applied, or are lost, below that of whoever proposes.
+        What is proposed for many calls together is in none of theirs: each has a span of its own."""
+        above = spans.current()
+        if spans.tracer is None or above is None:
+            return told
+        kinds = ", ".join(dict.fromkeys(type(command).__name__ for command in part))
+        facts: dict[str, Fact] = {"txn.log": self._kind, "txn.commands": len(part)}
+        ids: set[int | None] = {getattr(command, "txn_id", None) for command in part}
+        if len(ids) == 1 and (txn_id := ids.pop()) is not None:
+            facts["txn.id"] = txn_id
+        span = spans.tracer.begin(f"propose {kinds}", Kind.INTERNAL, above.context, facts)
+        if span is None:
+            return told
+
+        def hears(start: int, answers: Sequence[AppliedT | TxnError]) -> None:
+            error = next((answer for answer in answers if isinstance(answer, TxnError)), None)
+            span.end(f"{error.code}: {error.message}" if error is not None else "")
+            told(start, answers)
+
+        return hears
 
     async def propose(self, command: CommandT, *, linger: bool = False) -> AppliedT:
         """Raises the state machine's refusal, NotTheLeader or OutcomeUnknown. `linger`: as in `submit`."""

@@ -19,6 +19,7 @@ from txnstatus.rpc.methods import is_method
 from txnstatus.rpc.server import Registry
 from txnstatus.security.principals import Principal, of_names
 from txnstatus.security.tls import Tls, check_cluster_of
+from txnstatus.tracing.spans import from_traceparent
 
 GRPC_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
@@ -38,6 +39,8 @@ GROUP_KEY = "txn-group"
 """Metadata of a call that names the group whose replica is to answer."""
 CLUSTER_KEY = "txn-cluster"
 """Metadata of a call that names the cluster that is meant, by its id; any other one refuses it."""
+TRACE_KEY = "traceparent"
+"""Metadata of a call that says of which span it is part, as OpenTelemetry's own clients send it."""
 NAMES = "x509_subject_alternative_name"
 """Key of a call's context with the names of the caller's certificate."""
 CERTIFICATE = "x509_pem_cert"
@@ -100,14 +103,14 @@ class _Handlers(grpc.GenericRpcHandler):
             return None
         said = dict(details.invocation_metadata)
         group, meant = str(said.get(GROUP_KEY, "")), str(said.get(CLUSTER_KEY, ""))
-        registry = self._registry
+        registry, trace = self._registry, from_traceparent(str(said.get(TRACE_KEY, "")))
 
         async def serve(payload: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
             left = context.time_remaining()
             try:
                 check_cluster(meant, registry.cluster_id())
                 seconds = math.inf if left is None else left * ANSWER_SHARE
-                answer = await registry.call(method, payload, group, seconds, self._caller(context))
+                answer = await registry.call(method, payload, group, seconds, self._caller(context), trace)
                 return answer.SerializeToString()
             except TxnError as error:
                 detail = to_detail(error).SerializeToString()

@@ -185,14 +185,21 @@ class Registry:
             self.answer(method, calls, group)
 
     async def call(
-        self, method: str, payload: bytes, group: str = "", seconds: float = math.inf, caller: Principal | None = None
+        self,
+        method: str,
+        payload: bytes,
+        group: str = "",
+        seconds: float = math.inf,
+        caller: Principal | None = None,
+        trace: bytes = b"",
     ) -> Message:
-        """One call, by itself; who asks waits so long. `caller`: as for `read`. Raises TxnErrors only."""
+        """One call, by itself; who asks waits so long. `caller`: as for `read`. `trace`: the context that came with it.
+        Raises TxnErrors only."""
         request = self.read(method, payload, group, caller)
 
         def ask(calls: Sequence[Call]) -> None:
             for call in calls:
-                call.view = self.access.view(caller)
+                call.view, call.trace = self.access.view(caller), trace
             self.answer(method, calls, group)
 
         act = self.recording.wanted(caller, method, request)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -18,6 +19,9 @@ Facts = Mapping[str, Fact]
 TRACE_ID_BYTES = 16
 CONTEXT_BYTES = 25
 """A context: the ids of the trace and of the span in it, and a byte of flags, as W3C's `traceparent` has them."""
+_TRACEPARENT = re.compile(
+    "(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?"
+)
 MAX_KNOWN = 10_000
 """Transactions of which a process remembers the traces."""
 
@@ -124,6 +128,19 @@ def is_context(data: bytes) -> bool:
     return len(data) == CONTEXT_BYTES and any(data[:TRACE_ID_BYTES]) and any(data[TRACE_ID_BYTES:-1])
 
 
+def from_traceparent(text: str) -> bytes:
+    """The context that W3C's header says; empty where it says none, or not in its words: it counts as if it were not
+    there.
+
+    What follows the flags is of a later version than 00, and passed over, as the standard says.
+    """
+    found = _TRACEPARENT.fullmatch(text)
+    if found is None or found["version"] == "ff" or (found["version"] == "00" and found["more"]):
+        return b""
+    context = bytes.fromhex(found["trace"] + found["span"] + found["flags"])
+    return context if is_context(context) else b""
+
+
 # ---- which trace a transaction has
 
 
@@ -139,6 +156,11 @@ def remember(txn_id: int, context: bytes) -> None:
     if txn_id not in _known and len(_known) >= MAX_KNOWN:
         _known.pop(next(iter(_known)), None)
     _known[txn_id] = context
+
+
+def known(txn_id: int) -> bytes:
+    """The context of the transaction's last span of which this process has heard; empty: of none, or too long ago."""
+    return _known.get(txn_id, b"")
 
 
 def trace_id(txn_id: int | None = None) -> str:
