@@ -13,6 +13,7 @@ from tests.sim.planted.faults import PLANTED, Planted, Seams
 from tests.sim.planted.fresh import FRESH
 from tests.sim.planted.going_back import GOING_BACK, PLANTED_GOING_BACK
 from tests.sim.planted.history import PLANTED_HISTORY
+from tests.sim.planted.moving import MOVING
 from tests.sim.planted.placing import PLACING, PLANTED_PLACING, SPREAD
 from tests.sim.planted.raft import RAFT
 from tests.sim.planted.registering import CARRYING, PLANTED_REGISTERING
@@ -24,7 +25,7 @@ from tests.sim.planted.together import CARRYING_TOGETHER, PLANTED_TOGETHER
 
 APART = 3
 """Groups where no shard is in the log of the status table: what is asked of participants goes by messages there."""
-SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING, **GOING_BACK}
+SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING, **GOING_BACK, **MOVING}
 """Slips such as somebody from outside would make."""
 ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
 CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION, **PLANTED_HISTORY}

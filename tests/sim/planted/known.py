@@ -313,5 +313,23 @@ BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
         "shard/test_txn_savepoints.py",
         "test_what_was_judged_by_what_is_gone_is_judged_again",
     ),
+    "the vote of a learner counts": ("raft/test_learners.py", "test_a_learner_is_no_voter_and_no_candidate"),
+    "an empty one is let in": ("raft/test_learners.py", "test_who_has_not_caught_up_is_not_let_in"),
+    "a drained node leads on": ("raft/test_learners.py", "test_a_drained_leader_hands_over_and_does_not_come_back"),
+    "one goes before another has come": (
+        "deploy/test_replicas.py",
+        "test_one_comes_once_it_has_caught_up_and_then_another_goes",
+    ),
+    "a node is removed that holds replicas": (
+        "catalog/test_membership.py",
+        "test_a_node_leaves_from_beginning_to_end",
+    ),
+    "who leaves keeps a replica": ("catalog/test_membership.py", "test_a_node_leaves_from_beginning_to_end"),
+    "the mover forgets a group": ("catalog/test_mover.py", "test_each_group_is_asked_and_then_the_catalog_is_told"),
+    "the catalog is told first": ("catalog/test_mover.py", "test_each_group_is_asked_and_then_the_catalog_is_told"),
+    "a move that is done ends all": (
+        "catalog/test_membership.py",
+        "test_replicas_move_to_a_node_that_joined",
+    ),
 }
 """The tests that fail with them, most of all of those that no seed is known to find."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.unit.harness.answering import SECONDS
 from txnstatus.catalog.catalog import CATALOG, CatalogState
+from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.commands import MoveReplica
 from txnstatus.catalog.placement import Move
 from txnstatus.catalog.service import ReplicaMover
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -46,3 +48,23 @@ async def test_a_move_that_was_called_off_is_not_asked_for(monkeypatch: Any) -> 
     await mover.run_once()
     assert leaders.asked == ["group-0"]
     assert max(leaders.timeouts) <= SECONDS, "one that is called off while it is asked for is given up soon"
+
+
+async def test_each_group_is_asked_and_then_the_catalog_is_told(monkeypatch: Any) -> None:
+    """A move that was told before could be over for the catalog, and never be done."""
+    groups = dict.fromkeys(("group-0", "group-1", CATALOG), ("n1", "n2", "n3"))
+    state = replace(_state(), groups=groups, moves=tuple(Move(group, "n1", "n4") for group in groups))
+    story: list[str] = []
+
+    async def call_leader(_client: object, group: str, method: str, request: Any, *_more: object) -> object:
+        assert (method, request.old_node, request.new_node) == ("txnstatus.Admin/MoveReplica", "n1", "n4")
+        story.append(f"{group} moves")
+        return admin_pb2.MoveReplicaResponse()
+
+    async def change(_catalog: object, command: MoveReplica) -> None:
+        story.append(f"{command.group} has moved")
+
+    monkeypatch.setattr(TxnSystemClient, "call_leader", call_leader)
+    monkeypatch.setattr(CatalogClient, "change", change)
+    await ReplicaMover(TxnSystemClient.__new__(TxnSystemClient), lambda: state).run_once()
+    assert story == [f"{group} {what}" for group in ("group-0", "group-1", CATALOG) for what in ("moves", "has moved")]

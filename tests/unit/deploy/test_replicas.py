@@ -49,3 +49,33 @@ async def test_who_was_to_go_has_gone_once_that_is_committed() -> None:
         await admin.move_replica(request)
     group.commit_index = removed
     assert tuple((await admin.move_replica(request)).members) == MEMBERS
+
+
+async def test_one_comes_once_it_has_caught_up_and_then_another_goes() -> None:
+    story: list[str] = []
+    group = SimpleNamespace(
+        group=MOVE.group,
+        members=("n1", "n2", "n3"),
+        commit_index=1,
+        journal=SimpleNamespace(members=SimpleNamespace(index=1)),
+    )
+
+    def check_caught_up(node: str) -> None:
+        story.append(f"{node} has {'some' if len(story) == 0 else 'all'}")
+        if len(story) == 1:
+            raise Unavailable(f"{node} has not caught up")
+
+    async def change_members(add: str = "", remove: str = "") -> None:
+        story.append(f"{add} comes" if add else f"{remove} goes")
+        group.members = tuple(each for each in (*group.members, add) if each and each != remove)
+
+    group.learners = SimpleNamespace(check_caught_up=check_caught_up)
+    driver = cast(RaftDriver, SimpleNamespace(group=group, check_lease=lambda: None, change_members=change_members))
+    moving = SimpleNamespace(replacement=None, move_of={MOVE.group: MOVE}.get)
+    admin = ReplicaAdmin(driver, "n2", cast(TxnSystemClient, Client(cast(CatalogState, moving))))
+    request = admin_pb2.MoveReplicaRequest(old_node=MOVE.old_node, new_node=MOVE.new_node)
+    with pytest.raises(Unavailable, match="n4 has not caught up"):
+        await admin.move_replica(request)
+    assert group.members == ("n1", "n2", "n3"), "nobody has gone before"
+    assert tuple((await admin.move_replica(request)).members) == MEMBERS
+    assert story == ["n4 has some", "n4 has all", "n4 comes", "n1 goes"]
