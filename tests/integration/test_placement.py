@@ -80,6 +80,8 @@ def test_a_placement_that_cannot_be_is_refused(client: Client) -> None:
     for name in names:
         with pytest.raises(IllegalState, match="stays there"):
             client.create_table(name, SCHEMA, placement="group-0")
+        with pytest.raises(InvalidArgument, match=r"group-0, group-1"):  # it was told where the name is placed
+            client.create_table(name, SCHEMA, placement="group-7")
         assert client.create_table(name, SCHEMA).placement == "group-1", "a name stays where it was placed"
 
 

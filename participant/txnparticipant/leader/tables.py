@@ -108,6 +108,7 @@ class TableService:
         here, own = self._shard.shard, self.placement
         if not self._ranges.is_by_hash(name, here):
             if wanted not in ("", own):
+                await self._ranges.placement(name, here, wanted)  # there is such a group
                 raise IllegalState(f"table {name} is placed in {own}, and stays there; it cannot be in {wanted}")
             return
         shard = await self._ranges.placement(name, here, wanted)
