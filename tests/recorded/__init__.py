@@ -11,6 +11,8 @@ from txnstatus.catalog.service import CatalogMachine
 from txnstatus.raft.parts import Parts
 
 HERE = Path(__file__).parent
+FRAMES = "frames.jsonl"
+"""The file of an archive with what a program and a node said to each other; the first archive has none."""
 RECORDED = sorted(HERE.glob("*.tar.gz"))
 
 
@@ -35,6 +37,11 @@ def of_cut(cut: Cut) -> dict[str, Any]:
         "parts": dict(state.parts),
         "placements": dict(state.placements),
         "options": {name: value for name, value, _ in state.options.items()},
+        "level": state.level,
+        "limits": {user: dict(limits) for user, limits in state.limits.items()},
+        "nodes": {
+            node: [info.drain.name, str(info.levels)] for node, info in sorted(state.nodes.items()) if info.levels
+        },
         "transactions": {
             record.txn_id: [record.state.name, record.owner, record.label, record.commit_ts] for record in txns
         },
@@ -44,6 +51,10 @@ def of_cut(cut: Cut) -> dict[str, Any]:
                 "columns": [[column.name, column.type] for column in table.schema.columns],
                 "key": list(table.schema.primary_key),
                 "dropped": table.dropped is not None,
+                "former": sorted(each.was for each in table.former.renames),
+                "made": table.made,
+                "delete_sets": sorted(table.deletes.all),
+                "compactions": sorted(table.compactions.switched),
                 "file_sets": [[each.write_id, each.commit_ts, each.replaced_ts] for each in table.file_sets.values()],
                 "row_sets": {txn_id: rows.commit_ts for txn_id, rows in table.rows.unflushed.items()},
                 "txns": {txn_id: txn.state.name for txn_id, txn in table.txns.items()},

@@ -10,16 +10,20 @@ import json
 import sys
 import tarfile
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import txnclient
-from tests.recorded import HERE, summary
+from tests.recorded import FRAMES, HERE, summary
 from txnclient import Client
+from txnclient.compact.worker import Worker
 from txndeploy.backup import recovering, taking
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import RaftSection, TxnSection
+from txnstatus.proto import admin_pb2, rpc_pb2
 
 RAFT = RaftSection(snapshot_entries=60, segment_bytes=16_384)
 """A snapshot in the middle, and several segments after it."""
@@ -35,8 +39,11 @@ def main(name: str) -> None:
         with LocalCluster(
             directory, nodes=1, participant_shards=2, groups=2, raft=RAFT, txn=TXN, compactor=False, secure=False
         ) as cluster:
+            frames: list[bytes] = []
             with txnclient.connect(cluster.addresses, owner="ada") as client:
+                _listen(client, frames)
                 _fill(client)
+                _fill_level_2(client)
                 taking.take(client, directory / "backup")
             cluster.stop_node("n1")
         data = directory / "n1" / "data"
@@ -45,9 +52,24 @@ def main(name: str) -> None:
         with tarfile.open(target, "x:gz") as archive:
             archive.add(data, "data", filter=lambda each: None if each.name.endswith("/lock") else each)
             archive.add(directory / "backup", "backup")
-            info = tarfile.TarInfo("summary.json")
-            info.size = len(told)
-            archive.addfile(info, io.BytesIO(told))
+            for name_in, content in (("summary.json", told), (FRAMES, b"".join(frames))):
+                info = tarfile.TarInfo(name_in)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+
+
+def _listen(client: Client, frames: list[bytes]) -> None:
+    """Notes what the client and the node say to each other: a line a call."""
+    connections = client.session.channel.connections
+    call = connections.call
+
+    def noted(address: str, method: str, request: bytes, *more: Any) -> rpc_pb2.Reply:
+        reply = call(address, method, request, *more)
+        said = {"method": method, "request": request.hex(), "reply": reply.SerializeToString().hex()}
+        frames.append(json.dumps(said).encode() + b"\n")
+        return reply
+
+    connections.call = noted  # type: ignore[method-assign]
 
 
 def _rows(*ids: int) -> pa.Table:
@@ -78,6 +100,30 @@ def _fill(client: Client) -> None:
     held.lock("air.locked", "X")
     opened = client.begin("is open", keepalive_millis=60_000)
     opened.write(_rows(100), "air.flights")
+
+
+def _fill_level_2(client: Client) -> None:
+    """What came with the second level; and what is beside data files: rows that are dead, and were moved."""
+    client.create_table("air.kept", "id bigint, day int")
+    client.write(_rows(1, 2, 3, 4), "air.kept")
+    client.write(_rows(5, 6), "air.kept")
+    with client.transaction("kills rows") as txn:
+        txn.delete_where("air.kept", "id in (2, 5)")
+    client.compact("air.kept", kind="major", wait=False)
+    assert Worker(client.session, "records", threading.Event(), "air.kept").run_once()
+    with client.transaction("kills moved rows") as txn:
+        txn.delete_where("air.kept", "id = 3")
+    client.rename_table("air.kept", "air.renamed")
+    set_option = admin_pb2.SetOptionRequest(name="user_open_transactions", value=500)
+    client.call("txnstatus.Admin/SetOption", set_option, admin_pb2.SetOptionResponse)
+    set_limit = admin_pb2.SetLimitRequest(identity="bob", name="user_open_transactions", value=7)
+    client.call("txnstatus.Admin/SetLimit", set_limit, admin_pb2.SetLimitResponse)
+    joins = admin_pb2.AddNodeRequest(node_id="n2", address="127.0.0.1:9", roles=["manager"])
+    client.call("txnstatus.Admin/AddNode", joins, admin_pb2.AddNodeResponse)
+    client.call("txnstatus.Admin/RemoveNode", admin_pb2.RemoveNodeRequest(node_id="n2"), admin_pb2.RemoveNodeResponse)
+    drains = admin_pb2.DrainNodeRequest(node_id="n1", drain="LEADS_NOTHING")
+    client.call("txnstatus.Admin/DrainNode", drains, admin_pb2.DrainNodeResponse)
+    client.call("txnstatus.Admin/Rebalance", admin_pb2.RebalanceRequest(), admin_pb2.RebalanceResponse)
 
 
 if __name__ == "__main__":
