@@ -10,6 +10,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.console.scene import MARKUP, Scene
+from tests.support import SCHEMA, connect, rows
 from txndeploy.console.routes import API, PAGE, PREFIX
 from txndeploy.local.cluster import LocalCluster
 
@@ -82,6 +83,22 @@ def test_tables_have_sizes_and_health(cluster: LocalCluster) -> None:
         "air.planes",
         "air.weather",
     ]
+
+
+@pytest.mark.usefixtures("played")
+def test_a_table_is_called_as_it_is_now(cluster: LocalCluster) -> None:
+    """What a transaction wrote to before is called in its story as it was then."""
+    with connect(cluster) as client:
+        client.create_table("sea.ships", SCHEMA)
+        done = client.write(rows(1), "sea.ships")
+        client.rename_table("sea.ships", "sea.boats")
+        found = document(cluster, "tables")["tables"]
+        shown = [(row["name"], row["rows"], row["damage"]) for row in found if row["name"].startswith("sea.")]
+        assert shown == [("sea.boats", 1, None)]
+        story = document(cluster, f"transactions/{done.txn_id}")
+        assert [each["name"] for each in story["transaction"]["participants"]] == ["sea.ships"]
+        assert story["explanation"]["story"][0].startswith("is committed, since ")
+        client.drop_table("sea.boats")
 
 
 def test_conflicts_name_both(cluster: LocalCluster, played: Scene) -> None:

@@ -450,8 +450,11 @@ class Recorder:
         """Where an answer was lost it may be called otherwise in between. Raises Unavailable."""
         other = f"{table}_renamed"
         for name, new_name in ((table, other), (other, table)):
-            with contextlib.suppress(AlreadyExists, NotFound, Locked, IllegalState):
-                self.client.rename_table(name, new_name)
+            with contextlib.suppress(NotFound, Locked, IllegalState):
+                try:
+                    self.client.rename_table(name, new_name)
+                except AlreadyExists:  # an answer was lost, and one was made by the name since: none would be renamed
+                    self.drop_table(other)
 
     def hold_and_release(self, table: str) -> None:
         """A savepoint of the table, of the same name. Raises Unavailable."""

@@ -52,6 +52,33 @@ def test_there_is_none_before_the_first(client: Client) -> None:
         client.remove_mark("nobody")
 
 
+def test_a_rename_leaves_marks_where_they_are(client: Client, new_table: NewTable) -> None:
+    """A consumer that was about to write to the table is refused, mark and all, and goes on by the new name."""
+    table = new_table()
+    take(client, table, 1)
+    late = client.begin()
+    client.rename_table(table, f"{table}_new")
+    late.mark("renamed", 2, expected=1)
+    with pytest.raises(IllegalState, match=f"{table}_new"):
+        late.write(rows(2), f"{table}_new")
+    with pytest.raises(IllegalState, match="can only be aborted"):
+        late.commit()
+    assert (mark := client.mark("renamed")) is not None
+    assert mark.position == 1
+    take(client, f"{table}_new", 2)
+    assert visible(client, f"{table}_new") == [[1, 2]]
+    for name, to in ((MARKS, "_txn.others"), (f"{table}_new", MARKS)):
+        with pytest.raises(InvalidArgument):
+            client.rename_table(name, to)
+    client.remove_mark("renamed")
+
+
+def take(client: Client, table: str, number: int) -> None:
+    with client.transaction() as txn:
+        txn.write(rows(number), table)
+        txn.mark("renamed", number, expected=number - 1 or None)
+
+
 def test_it_commits_with_the_rows_or_not_at_all(client: Client, new_table: NewTable) -> None:
     table, other = new_table(), new_table()
     with client.transaction() as txn:

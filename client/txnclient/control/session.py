@@ -13,6 +13,7 @@ from txnclient.outcome import CommitReceipt
 from txnclient.read import instants
 from txnclient.transaction import blocks
 from txnclient.transaction.blocks import Block, Catalog
+from txnclient.transaction.reasons import reason
 from txnclient.transaction.transaction import Transaction
 from txnstatus.errors import CommitUnknown, IllegalState, TxnError
 from txnstatus.limits import MAX_LABEL_CHARACTERS, check_length
@@ -192,7 +193,7 @@ class SqlSession:
             if joined is None:
                 self.rollback(is_script=True)
             else:
-                joined.fail("a script", because)
+                joined.fail("a script", reason(because))
 
     # ---- within it
 

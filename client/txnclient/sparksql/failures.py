@@ -24,9 +24,6 @@ _JAVA = "txnstatus.spark.PythonError"
 _TICKET = re.compile(r"\[([0-9a-f]{32})\]")
 _CODE = re.compile(r"\[txnstatus ([A-Z_]+)\] (.*)", re.DOTALL)
 
-_TASK = re.compile(r"\(TID \d+\) \([^)]*\): ")
-"""What Spark says of a stage that failed, up to what its task says."""
-_CLASS = re.compile(r"^(?:\w+\.)+(?=\w+: )")
 _lock = threading.Lock()
 _kept: OrderedDict[str, Exception] = OrderedDict()
 
@@ -39,14 +36,6 @@ def keep(error: Exception) -> str:
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
     return ticket
-
-
-def reason(told: str | None) -> str:
-    """What a statement's job has failed of, in a line, out of what Spark says of it; empty where it says nothing."""
-    said = _TASK.split(told or "")[-1].split("\n\tat ")[0]
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or [""]
-    # Python's own tells where it was raised first, and at the end what.
-    return _CLASS.sub("", lines[-1] if "Traceback" in lines[0] else lines[0])
 
 
 class Cause(NamedTuple):

@@ -14,10 +14,11 @@ from txnclient.formats import arrow
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt, RowsAffected
 from txnclient.read.table_files import TableFiles
-from txnclient.sparksql import changes, failures
+from txnclient.sparksql import changes
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.seen import Seen
 from txnclient.transaction.blocks import Block
+from txnclient.transaction.reasons import reason
 from txnclient.transaction.statements import Statements
 from txnclient.transaction.transaction import Transaction
 from txnclient.write.files import Opened
@@ -111,7 +112,7 @@ class Writes:
     def abort(self, request: Request) -> None:
         """Harmless after `commit`, which Spark's abort follows where it failed."""
         if (found := self._ended(request)) is not None:
-            found.seen.scope.give_up(found.txn, found.opened, failures.reason(request.get("because")))
+            found.seen.scope.give_up(found.txn, found.opened, reason(request.get("because") or ""))
 
     def _ended(self, request: Request) -> _Write | None:
         with self._lock:

@@ -13,6 +13,7 @@ from txnclient.calls.requests import build, checked_seconds
 from txnclient.foreign.work import ForeignWork
 from txnclient.handle import Handle
 from txnclient.outcome import CommitReceipt
+from txnclient.transaction.reasons import reason
 from txnstatus.errors import DataDamaged, Forgotten, IllegalState, RowsRefused, TxnAborted, TxnError, aborted
 from txnstatus.proto import common_pb2 as common
 from txnstatus.proto import txn_manager_pb2 as pb
@@ -107,7 +108,7 @@ class Ending:
         handle = self._handle
         if handle.failure or handle.is_committing or handle.liveness.lost:
             return  # what becomes of it is decided without this write
-        said = error.message if isinstance(error, TxnError) else str(error)
+        said = error.message if isinstance(error, TxnError) else reason(str(error))
         handle.failure = f"{what} failed: {type(error).__name__}: {said}"[:500]
         if handle.savepoints:
             return  # its program may go back to one

@@ -19,7 +19,7 @@ from txnclient import Client, RowsAffected, Snapshot, Transaction
 from txnclient.session import Session
 from txnclient.sparksql import last_commit
 from txnstatus import partitions
-from txnstatus.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, TxnAborted
+from txnstatus.errors import AlreadyExists, Conflict, IllegalState, InvalidArgument, NotFound, TxnAborted
 from txnstatus.types import TxnState
 
 if TYPE_CHECKING:
@@ -167,6 +167,13 @@ def test_attempts_that_fail_leave_nothing_that_counts(
     assert {str(each) for each in directory.rglob("*.parquet")} == listed
     with pytest.raises(Exception, match="this attempt fails"):
         failing(100).writeTo(f"txn.{table}").append()
+    why = "ValueError: this attempt fails"
+    assert why in client.timeline()[-1].abort_reason
+    txn = client.begin()
+    with pytest.raises(Exception, match="this attempt fails"):
+        txn.write(failing(200), table)
+    with pytest.raises(IllegalState, match=rf"can only be aborted: a write to {table} failed: \w+: {why}"):
+        txn.commit()
     assert there(client, table) == [(n,) for n in range(10)]
     assert is_nothing_open(client)
 

@@ -1,10 +1,10 @@
-"""What a statement's job has failed of, out of what Spark says of its stage."""
+"""Reasons in a line, out of what Spark says of a stage, and PySpark of an error."""
 
 from __future__ import annotations
 
 import pytest
 
-from txnclient.sparksql.failures import reason
+from txnclient.transaction.reasons import reason
 
 STAGE = (
     "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: "
@@ -27,8 +27,12 @@ TRACE = "\n\tat org.apache.spark.Here(Here.scala:1)\nDriver stacktrace:"
         (STAGE + PYTHON + TRACE, "ValueError: of no use"),
         ("Job 3 cancelled because SparkContext was shut down", "Job 3 cancelled because SparkContext was shut down"),
         ("", ""),
-        (None, ""),
+        (
+            "\n  An exception was thrown from the Python worker.\n" + PYTHON[PYTHON.index("Trace") :],
+            "ValueError: of no use",
+        ),
+        ("[CAST_INVALID_INPUT] The value 'x'\n\nJVM stacktrace:\norg", "[CAST_INVALID_INPUT] The value 'x'"),
     ],
 )
-def test_it_is_one_line(told: str | None, expected: str) -> None:
+def test_it_is_one_line(told: str, expected: str) -> None:
     assert reason(told) == expected
