@@ -14,6 +14,8 @@ SYSTEM = "system"
 """The database in which SQL shows what the cluster knows of itself."""
 PARTITION_PREFIX = "_partition_"
 """How directories begin that split a write by partition columns; the columns themselves stay in the files."""
+OWN_DATABASE = "_txn"
+"""The database of tables that clients make for what they keep themselves, as marks."""
 CHANGE_PREFIX = "_txn_"
 """How columns begin that files of row changes have besides the table's."""
 ROW_INDEX = "_tmp_metadata_row_index"
@@ -42,6 +44,10 @@ def check_renamed(table: str, new_name: str) -> None:
         raise InvalidArgument(
             f"table {table} cannot be called {new_name}: a table stays in its database, {database}",
             hint="CREATE TABLE the other one AS SELECT * FROM it, and DROP TABLE it: two steps",
+        )
+    if database == OWN_DATABASE:
+        raise InvalidArgument(
+            f"table {table} cannot be called {new_name}: clients know the tables of {database} by their names"
         )
     if new == name:
         raise InvalidArgument(f"table {table} is called so already")

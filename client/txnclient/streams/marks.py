@@ -22,6 +22,7 @@ from txnclient.snapshot import Snapshot
 from txnclient.write.rows import RowWrites
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound
 from txnstatus.lake.rows import from_ipc
+from txnstatus.names import OWN_DATABASE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import Column, Schema
 from txnstatus.types import NO_TIMESTAMP, TxnId
@@ -29,7 +30,7 @@ from txnstatus.types import NO_TIMESTAMP, TxnId
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MARKS = "_txn.marks"
+MARKS = f"{OWN_DATABASE}.marks"
 """The table, which the first mark of a cluster makes. A database that begins with `_` is nobody's by accident."""
 Position: TypeAlias = str | int | float | bool | Sequence[Any] | Mapping[str, Any]
 """What JSON can say: an offset, or offsets by partition, `{"0": 17, "1": 22}`."""

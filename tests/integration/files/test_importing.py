@@ -201,6 +201,34 @@ def test_rows_that_were_changed_or_deleted_do_not_return(
         there.append(number)
 
 
+def test_a_file_without_rows_is_read_as_others_are(cluster: LocalCluster, client: Client, lake: Path) -> None:
+    """A compaction that leaves no row writes one, by which the table knows what came in."""
+    client.import_files("in.nothing", str(lake), create=True)
+    client.delete_where("in.nothing", "id < 100")
+    compacted(client, "in.nothing")
+    assert len(client.snapshot().files("in.nothing").files) == 1
+    for expected in ([], [7]):
+        with client.snapshot() as snapshot:
+            found = (
+                snapshot.to_arrow("in.nothing", where=pc.field("id") > 0)["id"].to_pylist(),
+                [row[0] for row in snapshot.to_duckdb("in.nothing").filter("id > 0").fetchall()],
+                snapshot.to_polars("in.nothing", lazy=True).collect()["id"].to_list(),
+            )
+        assert found == (expected,) * 3
+        assert client.sql("SELECT count(*) AS n FROM in.nothing WHERE id > 0")["n"].to_pylist() == [len(expected)]
+        assert client.sql("SELECT count(*) AS n FROM in.nothing")["n"].to_pylist() == [len(expected)]
+        metadata = client.publish_iceberg("in.nothing", str(lake.parent / "iceberg")).metadata
+        shown = pytest.importorskip("pyiceberg.table").StaticTable.from_metadata(metadata).scan().to_arrow()
+        assert shown["id"].to_pylist() == expected
+        if not expected:
+            client.write(rows(7), "in.nothing")
+    client.alter_table("in.nothing", properties={"publish": "delta"})
+    wait_until(lambda: client.publication("in.nothing").is_current, "all of it is in the log")
+    assert DeltaTable(client.table("in.nothing").location).to_pyarrow_table()["id"].to_pylist() == [7]
+    assert is_healthy(cluster)
+    client.drop_table("in.nothing")
+
+
 def test_what_was_undone_after_a_compaction_comes_in_again(client: Client, lake: Path) -> None:
     """Rows of others were alive in the file that its rows had gone into, and it was passed over. An undo of the undo
     has the rows there, and so the next import none.
