@@ -8,7 +8,7 @@ import typer
 
 import txnclient
 from txndeploy.terminal import listings
-from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.commands import NEGATIVE_NUMBERS, ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import console, plain
 from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.proto import admin_pb2
@@ -21,7 +21,7 @@ UserArgument = Annotated[str, typer.Argument(help="What a certificate calls its 
 NameArgument = Annotated[str, typer.Argument(help="user_begins_per_second, say: `limit show` has them all.")]
 
 
-@limit_app.command("set")
+@limit_app.command("set", context_settings=NEGATIVE_NUMBERS)
 @tells_errors
 def limit_set(
     cluster: ClusterOption,

@@ -6,7 +6,7 @@ import typer
 
 import txnclient
 from txndeploy.terminal import listings
-from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.commands import NEGATIVE_NUMBERS, ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txnstatus.catalog.catalog import from_wire
 from txnstatus.proto import admin_pb2
 
@@ -33,7 +33,7 @@ def config_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: Ti
     show(listings.options(state), as_json=as_json)
 
 
-@config_app.command("set")
+@config_app.command("set", context_settings=NEGATIVE_NUMBERS)
 @tells_errors
 def config_set(
     cluster: ClusterOption, name: str, value: int, as_json: JsonOption = False, timeout: TimeoutOption = 10.0

@@ -26,6 +26,8 @@ TimeoutOption = Annotated[float, typer.Option(help="Seconds to keep trying.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document, for programs.")]
 LogLevelOption = Annotated[Level, typer.Option("--log-level", help="The least that the log tells.")]
 LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="Lines for people, or JSON objects.")]
+NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
+"""Settings of a command that takes a number: -5 is one, and no option that there is not."""
 
 
 def tells_errors(command: Callable[P, None]) -> Callable[P, None]:

@@ -107,6 +107,13 @@ def test_what_the_page_shows_is_done(ctl: Ctl) -> None:
     ctl("limit", "set", "etl", "retention_ms", "3", code=1)
 
 
+@pytest.mark.parametrize("of", [("config",), ("limit", "greedy")])
+def test_a_number_below_zero_is_told_to_be_out_of_range(ctl: Ctl, of: tuple[str, ...]) -> None:
+    """It was taken for an option of the command."""
+    told = ctl(of[0], "set", *of[1:], "user_connections", "-5", code=1)
+    assert "user_connections = -5 is out of range" in told
+
+
 def test_a_user_sets_no_limits(users: list[Client]) -> None:
     request = admin_pb2.SetLimitRequest(identity="greedy", name="user_open_transactions", value=0)
     with pytest.raises(NotAuthorized, match="operator on the cluster"):
