@@ -17,13 +17,13 @@ from typing import NamedTuple
 import pytest
 
 from tests.faults.history import now
+from tests.faults.moves import catalog, come_and_go
 from tests.faults.nemesis import CANNOT_GO_ON
 from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
 from tests.support import FAST_TXN, connect, fast_cluster, settled, wait_until
 from txnclient import Client
 from txndeploy.node.config import TxnSection
-from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.process import failpoints
 from txnstatus.proto import admin_pb2
 
@@ -147,16 +147,11 @@ def test_a_cluster_is_founded_whatever_fails(cell: Cell, tmp_path: Path) -> None
             cluster.start_node(dead)
         cluster.wait_ready()
         with connect(cluster) as client:
-            wait_until(lambda: _catalog(client).version, "the catalog is founded", FIRE_SECONDS)
+            wait_until(lambda: catalog(client).version, "the catalog is founded", FIRE_SECONDS)
             client.begin().commit()
         wait_until(lambda: settled(cluster), "all replicas hold the same state", FIRE_SECONDS)
     finally:
         cluster.stop()
-
-
-def _catalog(client: Client) -> CatalogState:
-    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    return from_wire(answer.catalog)
 
 
 def _fire(rig: Rig, cell: Cell, mark: Path) -> None:
@@ -230,7 +225,7 @@ def _fire_in_replacement(rig: Rig, cell: Cell, mark: Path) -> None:
         called = caller.submit(client.call, "txnstatus.Admin/ReplaceNode", request, admin_pb2.ReplaceNodeResponse)
         _recover(rig, cell, mark)
         called.result()
-        wait_until(lambda: set(_catalog(client).nodes) == set(cluster.configs), f"{old} has left", FIRE_SECONDS)
+        wait_until(lambda: set(catalog(client).nodes) == set(cluster.configs), f"{old} has left", FIRE_SECONDS)
 
 
 def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
@@ -241,27 +236,12 @@ def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
     address = cluster.add_node(new)
     _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
     with connect(cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
-        called = caller.submit(_come_and_go, client, new, address, old)
+        called = caller.submit(come_and_go, client, new, address, old)
         _recover(rig, cell, mark)
         called.result()
     cluster.kill(old)
     cluster.forget_node(old)
     rig.await_nodes()
-
-
-def _come_and_go(client: Client, new: str, address: str, old: str) -> None:
-    def rests() -> bool:
-        return not _catalog(client).moves
-
-    roles = ("manager", "status", "participant")
-    for method, request, response in (
-        ("AddNode", admin_pb2.AddNodeRequest(node_id=new, address=address, roles=roles), admin_pb2.AddNodeResponse),
-        ("Rebalance", admin_pb2.RebalanceRequest(), admin_pb2.RebalanceResponse),
-        ("DrainNode", admin_pb2.DrainNodeRequest(node_id=old, drain="LEAVES"), admin_pb2.DrainNodeResponse),
-        ("RemoveNode", admin_pb2.RemoveNodeRequest(node_id=old), admin_pb2.RemoveNodeResponse),
-    ):
-        wait_until(rests, f"all moves before {method} are done", FIRE_SECONDS)
-        client.call(f"txnstatus.Admin/{method}", request, response)
 
 
 def _recover(rig: Rig, cell: Cell, mark: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.faults.disks import can_mount
 from tests.faults.history import now
+from tests.faults.moves import spread_under_kills
 from tests.faults.nemesis import draw, torment
 from tests.faults.planted_node import planted
 from tests.faults.rig import RECOVERY_SECONDS, Rig, working
@@ -25,6 +26,8 @@ from txndeploy.local.proxies import Proxies
 
 SECONDS = float(os.environ.get("TXN_ISOLATION_SECONDS", "20"))
 SEED = int(os.environ.get("TXN_SEED", "1"))
+ROUNDS = 4
+"""Nodes that come and go one after the other, in a campaign."""
 
 LITTLE_KEPT = FAST_TXN.model_copy(
     update={
@@ -55,6 +58,21 @@ def test_a_foreign_participant_is_part_of_its_transactions(tmp_path: Path, secon
         _play(rig, tellers, seconds, faults)
         finish(rig, tellers)
     assert tellers.counts()["in the till"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.campaign)])
+def test_transactions_are_isolated_while_nodes_come_and_go(rounds: int, tmp_path: Path) -> None:
+    """Nodes join and get replicas, are drained and leave, and are killed meanwhile."""
+    with working(tmp_path / "cluster", SEED, Tellers, txn=LITTLE_KEPT) as (rig, tellers):
+        with tellers:
+            rig.await_progress()
+            for _ in range(rounds):
+                tellers.replace()
+                spread_under_kills(rig)
+                rig.await_progress()
+            wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
+        finish(rig, tellers)
 
 
 def _play(rig: Rig, tellers: Tellers, seconds: float, faults: int) -> None:

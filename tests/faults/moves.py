@@ -1,0 +1,62 @@
+"""Nodes that come and go while a cluster serves: as an operator has them do, and under kills meanwhile."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.faults.rig import RECOVERY_SECONDS, Rig
+from tests.support import connect, wait_until
+from txnclient import Client
+from txnstatus.catalog.catalog import CatalogState, from_wire
+from txnstatus.proto import admin_pb2
+
+ROLES = ("manager", "status", "participant")
+
+
+def catalog(client: Client) -> CatalogState:
+    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    return from_wire(answer.catalog)
+
+
+def drain(client: Client, node: str, what: str) -> None:
+    order = admin_pb2.DrainNodeRequest(node_id=node, drain=what)
+    client.call("txnstatus.Admin/DrainNode", order, admin_pb2.DrainNodeResponse)
+
+
+def come_and_go(client: Client, new: str, address: str, old: str) -> None:
+    """One node joins, replicas are moved until all have as many, and another node gives its own away and leaves."""
+
+    def rest(before: str) -> None:
+        wait_until(lambda: not catalog(client).moves, f"all moves before {before} are done", RECOVERY_SECONDS)
+
+    joins = admin_pb2.AddNodeRequest(node_id=new, address=address, roles=ROLES)
+    client.call("txnstatus.Admin/AddNode", joins, admin_pb2.AddNodeResponse)
+    client.call("txnstatus.Admin/Rebalance", admin_pb2.RebalanceRequest(), admin_pb2.RebalanceResponse)
+    rest("the drain")
+    drain(client, old, "LEAVES")
+    rest("the end")
+    client.call("txnstatus.Admin/RemoveNode", admin_pb2.RemoveNodeRequest(node_id=old), admin_pb2.RemoveNodeResponse)
+
+
+def spread_under_kills(rig: Rig) -> None:
+    """The newest node gives way to one that joins, another one is drained, and both that stay are killed by turns."""
+    cluster = rig.cluster
+    *stay, old = cluster.configs
+    new = f"n{int(old.removeprefix('n')) + 1}"
+    drained = rig.dice.choice(stay)
+    with connect(cluster, timeout=RECOVERY_SECONDS) as client, ThreadPoolExecutor(1) as caller:
+        drain(client, drained, "LEADS_NOTHING")
+        called = caller.submit(come_and_go, client, new, cluster.add_node(new), old)
+        while not called.done():
+            victim = rig.dice.choice(stay)
+            cluster.kill(victim)
+            rig.hold(0.1, 0.5)
+            cluster.start_node(victim)
+            rig.faults["kill while replicas move"] += 1
+            rig.await_progress(2)
+        called.result()
+        drain(client, drained, "SERVES")
+    cluster.kill(old)
+    cluster.forget_node(old)
+    rig.faults["node in another one's place"] += 1
+    rig.await_nodes()
