@@ -172,7 +172,7 @@ def test_attempts_that_fail_leave_nothing_that_counts(
     txn = client.begin()
     with pytest.raises(Exception, match="this attempt fails"):
         txn.write(failing(200), table)
-    with pytest.raises(IllegalState, match=rf"can only be aborted: a write to {table} failed: \w+: {why}"):
+    with pytest.raises(IllegalState, match=rf"can only be aborted: a write to {table} failed: .*this attempt fails"):
         txn.commit()
     assert there(client, table) == [(n,) for n in range(10)]
     assert is_nothing_open(client)

@@ -25,6 +25,8 @@ TRACE = "\n\tat org.apache.spark.Here(Here.scala:1)\nDriver stacktrace:"
     [
         (STAGE + JAVA + TRACE, "SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"),
         (STAGE + PYTHON + TRACE, "ValueError: of no use"),
+        (f"{STAGE}a.B: [TASK_WRITE_FAILED] of x{TRACE}\nCaused by: {PYTHON}{TRACE}", "ValueError: of no use"),
+        (STAGE + PYTHON + "SQLSTATE: 38000" + TRACE, "ValueError: of no use"),
         ("Job 3 cancelled because SparkContext was shut down", "Job 3 cancelled because SparkContext was shut down"),
         ("", ""),
         (
