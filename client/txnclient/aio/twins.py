@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 import warnings
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from txnclient import connecting
 from txnclient.aio import stepping
@@ -23,6 +26,8 @@ from txnclient.write.locks import DEFAULT_LOCK_SECONDS
 
 T = TypeVar("T")
 
+MAX_THREADS = 256
+"""Threads of one loop, for calls that read or write files, at one time: others wait for one."""
 IN_THREADS = frozenset(
     {
         "add",
@@ -68,7 +73,7 @@ IN_THREADS = frozenset(
         "write_all",
     }
 )
-"""Methods that read or write files, or wait for others who do: they run in a thread of the loop's executor."""
+"""Methods that read or write files, or wait for others who do: they run in a thread."""
 
 
 class Twin(Generic[T]):
@@ -174,7 +179,8 @@ class _Call:
         interruption = Interruption()
         try:
             with interruption.concerns():
-                return await asyncio.to_thread(self._work)
+                work = partial(contextvars.copy_context().run, self._work)
+                return await asyncio.get_running_loop().run_in_executor(_threads(), work)
         except asyncio.CancelledError as error:
             await stepping.run(interruption.happens, error)
             raise
@@ -187,6 +193,16 @@ class _Call:
         await self._entered.__aexit__(*error)
 
 
+def _threads() -> ThreadPoolExecutor:
+    """Threads of the running loop. Not its default ones, which are a few more than there are cores: with all of them in
+    writes that wait for a lock, the transaction that holds it would have none for its next write."""
+    loop = asyncio.get_running_loop()
+    if loop not in _EXECUTORS:
+        _EXECUTORS[loop] = ThreadPoolExecutor(MAX_THREADS, "txnclient-aio")
+    return _EXECUTORS[loop]
+
+
+_EXECUTORS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
 _TWINS: dict[type, Callable[[Any], Twin[Any]]] = {
     Client: AsyncClient,
     Transaction: AsyncTransaction,
