@@ -216,3 +216,12 @@ def test_reading_the_same_timestamp_again_gives_the_same_rows(client: Client, ne
     for snapshot, expected in snapshots:
         again = client.snapshot(snapshot.timestamp)
         assert sorted(again.to_arrow(table)["id"].to_pylist()) == expected
+
+
+def test_files_are_staged_in_a_transaction_that_began_with_its_tables(client: Client, new_table: NewTable) -> None:
+    """The table hears of a write that the begin opened as its files are added; those of a staged one another adds."""
+    name = new_table("id bigint")
+    with client.transaction(tables=[name]) as txn:
+        txn.add([txn.stage(pa.table({"id": [1]}), name)], name)
+        txn.write(pa.table({"id": [2]}), name)
+    assert sorted(client.snapshot().to_arrow(name)["id"].to_pylist()) == [1, 2]

@@ -127,7 +127,7 @@ class FileWrites:
         self._add_last(self._addition(opened, (), "overwrite", partition, locks))
 
     def stage(self, data: Any, table: str) -> StagedFiles:
-        opened = self.open(table)
+        opened = self.open(table, adds=False)
         files = write_files(data, opened)
         make_durable(file.path for file in files)
         return StagedFiles(table, opened.write_id, tuple(files))
@@ -170,11 +170,15 @@ class FileWrites:
             )
         )
 
-    def open(self, table: str) -> Opened:
-        """Claims a directory, unless the begin has. The first write on a table makes it a participant."""
+    def open(self, table: str, *, adds: bool = True) -> Opened:
+        """Claims a directory, unless the begin has. The first write on a table makes it a participant.
+
+        `adds`: its own AddFiles follows, from which the table hears of a write that the begin has opened; of one whose
+        files another write adds it would not.
+        """
         handle = self._handle
         handle.require_writable()
-        carried = handle.first_writes.pop(table, None)
+        carried = handle.first_writes.pop(table, None) if adds else None
         write_id, response = self._open(table) if carried is None else carried
         info = response.table
         schema = Schema.from_wire(info.schema)
