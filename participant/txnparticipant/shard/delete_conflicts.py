@@ -3,6 +3,9 @@ neither found. The first to prepare does."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 from txnparticipant.shard.records import TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.versions.conflicts import full_name
@@ -10,6 +13,7 @@ from txnparticipant.versions.deletes import Overlap
 from txnparticipant.versions.directories import COMPACTIONS
 from txnparticipant.versions.mvcc import Deletes, Looked, partition_of, written_by
 from txnstatus.errors import Conflict
+from txnstatus.partitions import covers
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, TxnId
 
 MAX_NAMED = 10
@@ -23,7 +27,7 @@ def delete_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     compacted meanwhile, rows are compared by every position that they have had: others tell one that both know.
     """
     for write in txn.writes.values():
-        for replaced in table.deletes.touched(write.replaces):
+        for replaced in table.deletes.touched(chain(write.replaces, _compacted_in(table, write.overwrites))):
             winner = table.deletes.since(txn.txn_id, replaced, write.base_ts)
             if winner is not None:
                 name = full_name(table.name, partition_of(replaced))
@@ -36,6 +40,16 @@ def delete_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     return None
 
 
+def _compacted_in(table: TableState, overwritten: tuple[str, ...]) -> Iterator[str]:
+    """File sets of these partitions that compactions have replaced. Of rows that were dead by then nothing else tells:
+    whoever brings some back says of which."""
+    if overwritten:
+        names = frozenset(overwritten)
+        for id_, file_set in table.file_sets.items():
+            if file_set.replaced_by == COMPACTIONS and covers(names, file_set.partition):
+                yield id_
+
+
 def _in_the_way(table: TableState, txn: TableTxn, deletes: Deletes) -> Conflict | None:
     for id_ in deletes.file_sets:
         if written_by(id_) == txn.txn_id:
@@ -43,9 +57,17 @@ def _in_the_way(table: TableState, txn: TableTxn, deletes: Deletes) -> Conflict 
         file_set, name = table.file_sets.get(id_), full_name(table.name, partition_of(id_))
         if file_set is None or file_set.replaced_by not in (None, txn.txn_id, COMPACTIONS):
             winner = file_set.replaced_by if file_set else None
-            return _conflict(table, txn, winner, f"files of {name} with rows to be changed were overwritten", (name,))
+            return _overwritten(table, txn, winner, name)
+        if file_set.replaced_by == COMPACTIONS:  # rows that were dead by then are in none of its outputs
+            since = table.overwrites.since(txn.txn_id, file_set.partition, deletes.snapshot)
+            if since is not None:
+                return _overwritten(table, txn, since.txn_id, name)
     overlap = table.deletes.overlap(txn.txn_id, deletes, MAX_NAMED)
     return _same_rows(table, txn, overlap) if overlap else None
+
+
+def _overwritten(table: TableState, txn: TableTxn, winner: TxnId | None, name: str) -> Conflict:
+    return _conflict(table, txn, winner, f"files of {name} with rows to be changed were overwritten", (name,))
 
 
 def _added(table: TableState, txn: TableTxn, looked: Looked) -> Conflict | None:
