@@ -126,6 +126,33 @@ def test_all_tables_of_a_transaction_or_none(client: Client, new_table: NewTable
         client.undo(stays.txn_id)
 
 
+def test_rows_that_a_compaction_has_dropped_come_back_once(client: Client, new_table: NewTable) -> None:
+    """Marks on where dead rows were lead nowhere then: an overwrite and an undo meet by the partition."""
+    table = new_table()
+    client.write(rows(1, 2), table)
+    load = client.write(rows(3), table)
+    undo = client.undo(load.txn_id)
+    compacted(client, table)
+    client.restore(load.commit_timestamp, [table])
+    with pytest.raises(Conflict, match="were overwritten"):
+        client.undo(undo.txn_id)
+    assert ids(client, table) == [1, 2, 3]
+
+
+def test_an_overwrite_meets_an_undo_of_rows_that_a_compaction_has_dropped(client: Client, new_table: NewTable) -> None:
+    table = new_table()
+    client.write(rows(1, 2), table)
+    undo = client.undo(client.write(rows(3), table).txn_id)
+    compacted(client, table)
+    txn = client.begin()
+    txn.to_arrow(table)
+    client.undo(undo.txn_id)
+    txn.write(rows(3), table, mode="overwrite")
+    with pytest.raises(Conflict):
+        txn.commit()
+    assert ids(client, table) == [1, 2, 3]
+
+
 def test_compactions_in_between_are_no_obstacle(client: Client, new_table: NewTable) -> None:
     table = new_table()
     client.write(rows(1, 2, 3), table)
