@@ -10,9 +10,9 @@ import itertools
 import os
 import signal
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -186,7 +186,7 @@ def _fire_in_addition(rig: Rig, cell: Cell, mark: Path) -> None:
     _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
     with connect(rig.cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
         called = caller.submit(_add_and_place, client, mark.name.replace("-", "_"))
-        _recover(rig, cell, mark)
+        _recover(rig, cell, mark, called)
         name, group = called.result()
         assert client.table(name).placement == group
 
@@ -223,7 +223,7 @@ def _fire_in_replacement(rig: Rig, cell: Cell, mark: Path) -> None:
     _arm(rig, cluster.configs, f"{cell.point.name}={cell.action}@{mark}")
     with connect(cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
         called = caller.submit(client.call, "txnstatus.Admin/ReplaceNode", request, admin_pb2.ReplaceNodeResponse)
-        _recover(rig, cell, mark)
+        _recover(rig, cell, mark, called)
         called.result()
         wait_until(lambda: set(catalog(client).nodes) == set(cluster.configs), f"{old} has left", FIRE_SECONDS)
 
@@ -237,17 +237,24 @@ def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
     _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
     with connect(cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
         called = caller.submit(come_and_go, client, new, address, old)
-        _recover(rig, cell, mark)
+        _recover(rig, cell, mark, called)
         called.result()
     cluster.kill(old)
     cluster.forget_node(old)
     rig.await_nodes()
 
 
-def _recover(rig: Rig, cell: Cell, mark: Path) -> None:
-    """When somebody has come to the point."""
+def _recover(rig: Rig, cell: Cell, mark: Path, called: Future[Any] | None = None) -> None:
+    """When somebody has come to the point; `called`: what leads there, which tells why nobody does."""
     cluster = rig.cluster
-    wait_until(lambda: mark.exists() and mark.read_text(), f"somebody came to {cell}", FIRE_SECONDS)
+
+    def came() -> str:
+        assert not rig.work.unexpected, "\n".join(rig.work.unexpected)
+        if called is not None and called.done():
+            called.result()
+        return mark.read_text() if mark.exists() else ""
+
+    wait_until(came, f"somebody came to {cell}", FIRE_SECONDS)
     _check_what_became_of(rig, cell, int(mark.read_text()))
     for environment in cluster.node_environment.values():
         environment.pop(failpoints.VARIABLE, None)
