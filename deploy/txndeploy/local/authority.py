@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from txndeploy.errors import ConfigError
-from txnstatus.process.durable import make_directory, write_file
+from txnstatus.process.durable import make_directory, write_file, write_together
 from txnstatus.security import principals
 from txnstatus.security.principals import Kind, Principal
 from txnstatus.security.secrets import SECRET_BYTES, Hashed
@@ -32,6 +32,8 @@ from txnstatus.security.showing import SECRET
 from txnstatus.security.tls import TlsFiles
 
 CERTIFICATE, KEY = "ca.pem", "ca-key.pem"
+PUBLIC, PRIVATE = 0o666, 0o600
+"""Permissions of files, less the umask: those of a key are for its owner's eyes alone."""
 DAYS = 365
 AUTHORITY_DAYS = 3_650
 SKEW = timedelta(minutes=5)
@@ -62,8 +64,7 @@ class Authority:
         )
         authority = cls(cluster, built.sign(key, hashes.SHA256()), key)
         make_directory(directory)
-        _write_key(directory / KEY, key)
-        write_file(directory / CERTIFICATE, authority.pem)
+        write_together([(directory / KEY, _pem(key), PRIVATE), (directory / CERTIFICATE, authority.pem, PUBLIC)])
         return authority
 
     @classmethod
@@ -108,9 +109,14 @@ class Authority:
         )
         make_directory(directory)
         files = TlsFiles.within(directory)
-        write_file(files.authority, self.pem)
-        _write_key(files.key, key)
-        write_file(files.certificate, built.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM))
+        certificate = built.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+        write_together(
+            [
+                (files.authority, self.pem, PUBLIC),
+                (files.key, _pem(key), PRIVATE),
+                (files.certificate, certificate, PUBLIC),
+            ]
+        )
         return principal
 
 
@@ -130,8 +136,8 @@ def make_secret(name: str, authority: Path, directory: Path, hashed: Path) -> No
     others = [line for line in there if line.rsplit(":", 3)[0] != name]
     make_directory(directory)
     write_file(directory / CERTIFICATE, pem)
-    write_file(directory / SECRET, f"{name}:{secret}\n".encode(), 0o600)
-    write_file(hashed, "".join(f"{line}\n" for line in [*others, Hashed.of(secret).line(name)]).encode(), 0o600)
+    write_file(directory / SECRET, f"{name}:{secret}\n".encode(), PRIVATE)
+    write_file(hashed, "".join(f"{line}\n" for line in [*others, Hashed.of(secret).line(name)]).encode(), PRIVATE)
 
 
 def _builder(name: str, key: ec.EllipticCurvePublicKey, days: float) -> x509.CertificateBuilder:
@@ -172,6 +178,5 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    """For its owner's eyes alone."""
-    write_file(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -11,7 +11,7 @@ from txnparticipant.shard.table import TableState
 from txnparticipant.versions.conflicts import full_name
 from txnparticipant.versions.deletes import Overlap
 from txnparticipant.versions.directories import COMPACTIONS
-from txnparticipant.versions.mvcc import Deletes, Looked, partition_of, written_by
+from txnparticipant.versions.mvcc import Deletes, FileDeletes, FileSet, Looked, PendingWrite, partition_of, written_by
 from txnstatus.errors import Conflict
 from txnstatus.partitions import covers
 from txnstatus.types import AbortCause, AbortCode, ParticipantState, TxnId
@@ -27,27 +27,50 @@ def delete_conflict(table: TableState, txn: TableTxn) -> Conflict | None:
     compacted meanwhile, rows are compared by every position that they have had: others tell one that both know.
     """
     for write in txn.writes.values():
-        for replaced in table.deletes.touched(chain(write.replaces, _compacted_in(table, write.overwrites))):
+        for replaced in table.deletes.touched(chain(write.replaces, _compacted(table, write))):
             winner = table.deletes.since(txn.txn_id, replaced, write.base_ts)
             if winner is not None:
                 name = full_name(table.name, partition_of(replaced))
                 return _conflict(table, txn, winner, f"rows of {name}, which is overwritten, were changed", (name,))
         if write.looked is not None and (added := _added(table, txn, write.looked)):
             return added
+        if write.deletes is not None and (found := _replaced(table, txn, write, write.deletes)):
+            return found
         for _, deletes in write.all_deletes:
             if found := _in_the_way(table, txn, deletes):
                 return found
     return None
 
 
-def _compacted_in(table: TableState, overwritten: tuple[str, ...]) -> Iterator[str]:
-    """File sets of these partitions that compactions have replaced. Of rows that were dead by then nothing else tells:
-    whoever brings some back says of which."""
-    if overwritten:
-        names = frozenset(overwritten)
-        for id_, file_set in table.file_sets.items():
-            if file_set.replaced_by == COMPACTIONS and covers(names, file_set.partition):
+def _compacted(table: TableState, write: PendingWrite) -> Iterator[str]:
+    """File sets that it would replace, had not compactions done so. Rows that were dead by then are in no output: of
+    those only marks on their old places tell, of whoever brings some of them back."""
+    if write.overwrites:
+        names = frozenset(write.overwrites)
+        for id_, each in table.file_sets.items():
+            if each.replaced_by == COMPACTIONS and each.commit_ts <= write.base_ts and covers(names, each.partition):
                 yield id_
+
+
+def _replaced(table: TableState, txn: TableTxn, write: PendingWrite, deletes: Deletes) -> Conflict | None:
+    """Rows that a compaction has dropped, as they were dead, where their partition was overwritten since."""
+    for dropped in _dropped(table, write, deletes):
+        other = table.overwrites.since(txn.txn_id, dropped.partition, deletes.snapshot)
+        if other is not None:
+            return _overwritten(table, txn, other.txn_id, full_name(table.name, dropped.partition))
+    return None
+
+
+def _dropped(table: TableState, write: PendingWrite, deletes: Deletes) -> Iterator[FileSet]:
+    """File sets of which it speaks of rows that a compaction has dropped."""
+    said: list[FileDeletes] = list(deletes.files)
+    for moved in write.moved:
+        inputs = frozenset(table.compactions.switched[moved.compaction_id].inputs)
+        left = moved.deletes.files if moved.deletes is not None else ()
+        of_inputs = [each for each in said if each.file_set in inputs]
+        if sum(each.row_count for each in of_inputs) > sum(each.row_count for each in left):
+            yield from (table.file_sets[id_] for id_ in dict.fromkeys(each.file_set for each in of_inputs))
+        said += left
 
 
 def _in_the_way(table: TableState, txn: TableTxn, deletes: Deletes) -> Conflict | None:
@@ -58,10 +81,6 @@ def _in_the_way(table: TableState, txn: TableTxn, deletes: Deletes) -> Conflict 
         if file_set is None or file_set.replaced_by not in (None, txn.txn_id, COMPACTIONS):
             winner = file_set.replaced_by if file_set else None
             return _overwritten(table, txn, winner, name)
-        if file_set.replaced_by == COMPACTIONS:  # rows that were dead by then are in none of its outputs
-            since = table.overwrites.since(txn.txn_id, file_set.partition, deletes.snapshot)
-            if since is not None:
-                return _overwritten(table, txn, since.txn_id, name)
     overlap = table.deletes.overlap(txn.txn_id, deletes, MAX_NAMED)
     return _same_rows(table, txn, overlap) if overlap else None
 

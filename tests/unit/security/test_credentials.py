@@ -30,6 +30,12 @@ def again(tmp_path: Path) -> Identities:
     return Identities(tmp_path / "again")
 
 
+def _are_old(where: Path) -> None:
+    """Nobody is at work on them."""
+    for path in where.iterdir():
+        os.utime(path, (0, 0))
+
+
 # ---- names
 
 
@@ -86,6 +92,7 @@ def test_files_that_do_not_go_together_are_named(air: Identities, again: Identit
     ):
         before = (where / name).read_bytes()
         (where / name).write_bytes(data)
+        _are_old(where)
         with pytest.raises(InvalidArgument, match=told):
             tls.within(where)
         (where / name).write_bytes(before)
@@ -113,8 +120,7 @@ def test_files_that_do_not_go_together_for_long_are_refused_at_once(
 ) -> None:
     where = air.files(Kind.USER, "alice")
     (where / "key.pem").write_bytes(b"")
-    for path in where.iterdir():
-        os.utime(path, (0, 0))
+    _are_old(where)
     monkeypatch.setattr(tls.time, "sleep", lambda seconds: pytest.fail("nobody is at work on these files"))
     with pytest.raises(InvalidArgument, match="no certificate and its key"):
         tls.within(where)

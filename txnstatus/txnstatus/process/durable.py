@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -31,15 +32,33 @@ def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
 
     `mode`: its permissions, less the umask; it has no others at any time, so nobody else ever reads a secret.
     """
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
+    write_together([(path, data, mode)])
+
+
+def write_together(files: Sequence[tuple[Path, bytes, int]]) -> None:
+    """Files that go together, each as by `write_file`: all are there before the first one has its name, so that whoever
+    reads them meanwhile finds a mixture for a moment only."""
+    news = [_new(path) for path, _, _ in files]
     try:
-        with open(new, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        for new, (_, data, mode) in zip(news, files, strict=True):
+            _write_new(new, data, mode)
     except OSError:
-        new.unlink(missing_ok=True)
+        for new in news:
+            new.unlink(missing_ok=True)
         raise
-    new.rename(path)
-    sync(path.parent)
+    for new, (path, _, _) in zip(news, files, strict=True):
+        new.rename(path)
+    for directory in dict.fromkeys(path.parent for path, _, _ in files):
+        sync(directory)
+
+
+def _new(path: Path) -> Path:
+    return path.with_name(path.name + ".new")
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    path.unlink(missing_ok=True)
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

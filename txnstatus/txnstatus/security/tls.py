@@ -61,7 +61,7 @@ class Contexts(ClientEnd):
     key: bytes = field(repr=False)
 
 
-REPLACED_SECONDS = 1.0
+REPLACED_SECONDS = 3.0
 """Files that changed so lately may be half way replaced: a certificate and its key are two files."""
 
 _Signs = tuple[tuple[int, int, int], ...]
