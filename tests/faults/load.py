@@ -27,7 +27,7 @@ from txnclient.token import Token
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.registering import own_version
 from txnstatus import features
-from txnstatus.catalog.catalog import CATALOG
+from txnstatus.catalog.catalog import CATALOG, from_wire
 from txnstatus.errors import (
     AlreadyExists,
     CommitUnknown,
@@ -515,8 +515,11 @@ class Recorder:
     async def _change_catalog(self, command: catalog_pb2.CatalogCommand) -> None:
         """Asks each node once, as one of them leads the catalog. Raises what the leader answers, or Unavailable."""
         last: TxnError = Unavailable("nobody was asked")
-        for address in self.client.session.channel.addresses:
-            channel, method = PeerChannel(address, tls=self._node), "txnstatus.Catalog/ChangeCatalog"
+        cluster = self.client.call(  # those whom the client began with may have left
+            "txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+        )
+        for node in from_wire(cluster.catalog).nodes.values():
+            channel, method = PeerChannel(node.address, tls=self._node), "txnstatus.Catalog/ChangeCatalog"
             try:
                 await channel.call(method, command, catalog_pb2.CatalogState, 5.0, CATALOG)
                 return

@@ -59,6 +59,7 @@ SAMPLE = [
 """Points of each kind of group, of leaders and of all replicas, that end a process, come late, or with rare events."""
 FIRE_SECONDS = 60.0
 LATE_COMMITS = 60
+ATTEMPTS = 5
 
 
 class Cell(NamedTuple):
@@ -182,11 +183,17 @@ def _arm_leaders(rig: Rig, cell: Cell, specification: str) -> None:
 
 
 def _fire_in_addition(rig: Rig, cell: Cell, mark: Path) -> None:
-    """The point is armed while a group is added, and a table comes to be in it."""
-    _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
+    """The point is armed while a group is added, and a table comes to be in it; once more, where whoever had been made
+    to go leads again by then."""
     with connect(rig.cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
-        called = caller.submit(_add_and_place, client, mark.name.replace("-", "_"))
-        _recover(rig, cell, mark, called)
+        for attempt in range(ATTEMPTS):
+            _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
+            called = caller.submit(_add_and_place, client, f"{mark.name.replace('-', '_')}_{attempt}")
+            wait_until(lambda by=called: mark.exists() or by.done(), f"{cell}, or nothing", FIRE_SECONDS)  # type: ignore[misc]
+            if mark.exists():
+                break
+            called.result()
+        _recover(rig, cell, mark)
         name, group = called.result()
         assert client.table(name).placement == group
 
