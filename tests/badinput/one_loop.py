@@ -45,17 +45,21 @@ class Turns:
     def counted(self) -> Iterator[None]:
         with self._turn:
             self.most, self.where, self.counting = 0, Counter(), True
-        yield
-        with self._turn:
-            self.counting = False
+        try:
+            yield
+        finally:
+            with self._turn:
+                self.counting = False
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
         with self._turn:
             self.longest, self.timing = 0.0, True
-        yield
-        with self._turn:
-            self.timing = False
+        try:
+            yield
+        finally:
+            with self._turn:
+                self.timing = False
 
     def run(self, handle: Any, run: Any) -> None:
         """Runs one callback of the loop."""

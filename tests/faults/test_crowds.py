@@ -132,7 +132,7 @@ def test_a_node_whose_files_are_removed_ends_and_comes_back_from_the_others(lost
             journal.unlink()
             journal.write_bytes(kept)  # all is there, and what is written next is not
         else:
-            shutil.rmtree(data)
+            shutil.rmtree(data.rename(data.with_name("removed")))  # at once: the node goes on making files meanwhile
         wait_until(lambda: cluster.exit_code("n2") is not None, "n2 ends")
         assert cluster.exit_code("n2") == os.EX_SOFTWARE
         assert "removed or replaced while the node ran" in cluster.log_path("n2").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,10 +31,11 @@ def again(tmp_path: Path) -> Identities:
     return Identities(tmp_path / "again")
 
 
-def _are_old(where: Path) -> None:
-    """Nobody is at work on them."""
-    for path in where.iterdir():
-        os.utime(path, (0, 0))
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is later by a minute than the files' times say: nobody is at work on them."""
+    now = time.time
+    monkeypatch.setattr(tls.time, "time", lambda: now() + 60)
 
 
 # ---- names
@@ -81,6 +83,7 @@ def test_credentials_name_who_they_were_issued_to(air: Identities, kind: Kind) -
     assert sorted(path.name for path in where.iterdir()) == ["ca.pem", "certificate.pem", "key.pem"]
 
 
+@pytest.mark.usefixtures("later")
 def test_files_that_do_not_go_together_are_named(air: Identities, again: Identities) -> None:
     where = air.files(Kind.USER, "alice")
     key = (where / "key.pem").read_bytes()
@@ -92,7 +95,6 @@ def test_files_that_do_not_go_together_are_named(air: Identities, again: Identit
     ):
         before = (where / name).read_bytes()
         (where / name).write_bytes(data)
-        _are_old(where)
         with pytest.raises(InvalidArgument, match=told):
             tls.within(where)
         (where / name).write_bytes(before)
@@ -103,10 +105,14 @@ def test_files_that_do_not_go_together_are_named(air: Identities, again: Identit
     assert key.decode() not in repr(tls.Tls.__dict__)
 
 
-def test_whoever_starts_while_files_are_replaced_has_the_new_ones(air: Identities) -> None:
+@pytest.mark.parametrize("written", ["now", "long before"])
+def test_whoever_starts_while_files_are_replaced_has_the_new_ones(air: Identities, written: str) -> None:
     """A certificate and its key are two files: between the two they do not go together."""
     where, other = air.files(Kind.USER, "alice"), air.files(Kind.USER, "bob")
-    (where / "certificate.pem").write_bytes((other / "certificate.pem").read_bytes())
+    if written == "long before":
+        for path in (*where.iterdir(), *other.iterdir()):
+            os.utime(path, (0, 0))
+    (other / "certificate.pem").replace(where / "certificate.pem")
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(tls.within, where)
         with pytest.raises(TimeoutError):
@@ -115,12 +121,12 @@ def test_whoever_starts_while_files_are_replaced_has_the_new_ones(air: Identitie
         assert starting.result(timeout=SECONDS).own.name == "bob"
 
 
+@pytest.mark.usefixtures("later")
 def test_files_that_do_not_go_together_for_long_are_refused_at_once(
     air: Identities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = air.files(Kind.USER, "alice")
     (where / "key.pem").write_bytes(b"")
-    _are_old(where)
     monkeypatch.setattr(tls.time, "sleep", lambda seconds: pytest.fail("nobody is at work on these files"))
     with pytest.raises(InvalidArgument, match="no certificate and its key"):
         tls.within(where)

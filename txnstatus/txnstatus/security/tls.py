@@ -65,7 +65,8 @@ REPLACED_SECONDS = 3.0
 """Files that changed so lately may be half way replaced: a certificate and its key are two files."""
 
 _Signs = tuple[tuple[int, int, int], ...]
-"""Inode, time and size of each file: by them it is seen that it is another one."""
+"""Inode, time and size of each file: by them it is seen that it is another one. The time is that of the last change of
+its inode: a file that takes the name of another one may have been written long before."""
 
 
 class Tls:
@@ -192,7 +193,7 @@ def _signs(files: TlsFiles) -> _Signs:
             stat = path.stat()
         except OSError as error:
             raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from error
-        found.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
+        found.append((stat.st_ino, stat.st_ctime_ns, stat.st_size))
     return tuple(found)
 
 
