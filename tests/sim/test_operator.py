@@ -11,6 +11,7 @@ from tests.sim.campaign.scenario import Fault, Scenario
 from tests.sim.world import world
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import Process
+from tests.support import rest_in_campaigns
 
 
 def calm(*faults: Fault, **changes: object) -> Scenario:
@@ -89,7 +90,7 @@ def test_a_drained_node_leads_nothing_and_costs_nothing() -> None:
     assert orders == [f"operator: n{n}: {word}" for n in (1, 2, 3) for word in ("LEADS_NOTHING", "SERVES")]
 
 
-@pytest.mark.parametrize("old", ["n1", "n2", "n3"])
+@pytest.mark.parametrize("old", rest_in_campaigns(["n1", "n2", "n3"], ["n1", "n2"]))
 def test_a_node_joins_gets_its_part_and_another_one_leaves(old: str) -> None:
     lines: list[str] = []
     faults = Fault(2.0, "spread", old), Fault(4.5, "kill", "n2" if old != "n2" else "n3", "", 1.0)
