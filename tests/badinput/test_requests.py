@@ -29,7 +29,7 @@ ONE_EACH = {
 """Each method, by the last who answers it: where a node and a leader do, the leader, who looks at all of it.
 And a method of each service by the node, which decodes and passes on all of them alike."""
 EACH_NTH = 2
-"""Of the wrong forms of a request, which a field has several of, each run of the tests takes every second one."""
+"""Wrong forms of a request, of which a field has several: each run of the tests takes every second one."""
 ENDED = "is not taken"
 """What the error says by which a compaction ends: a worker whose output is wrong has failed."""
 
