@@ -356,7 +356,7 @@ class LocalCluster:
         return best
 
 
-def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 30.0) -> ResultT:
+def wait_until(condition: Callable[[], ResultT], what: str, timeout: float = 60.0) -> ResultT:
     """Polls until the condition holds, and returns what it returned. Raises TimeoutError."""
     deadline = time.monotonic() + timeout
     while True:
