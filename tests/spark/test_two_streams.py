@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.spark.stream_drivers import FILE_ROWS, driver, written
 from tests.spark.two_streams_job import BATCHES, IDS
 from tests.support import wait_until
 from txnclient import Client
 from txndeploy.local.cluster import LocalCluster
 
-ROOT = Path(__file__).parent.parent.parent
-FILES, FILE_ROWS = 4, 10
+FILES = 4
 LIFE_SECONDS = 240
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(2 * LIFE_SECONDS)]
-
-
-@contextmanager
-def driver(cluster: LocalCluster, directory: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tests.spark.two_streams_job", cluster.addresses, str(directory), name]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with (
-        (directory / f"{name}.log").open("wb") as log,
-        subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment) as running,
-    ):
-        try:
-            yield running
-        finally:
-            running.kill()
 
 
 def test_a_driver_that_was_thought_dead_writes_nothing_more(
@@ -59,11 +40,3 @@ def test_a_driver_that_was_thought_dead_writes_nothing_more(
     assert "another copy of query" in (tmp_path / "first.log").read_text()
     assert written(client) == before
     assert before == (list(range(FILES * FILE_ROWS)), [(number, FILE_ROWS) for number in range(FILES)])
-
-
-def written(client: Client) -> tuple[list[int], list[tuple[int, int]]]:
-    with client.snapshot() as snapshot:
-        ids, batches = map(snapshot.to_arrow, (IDS, BATCHES))
-    return sorted(ids["id"].to_pylist()), sorted(
-        zip(batches["batch"].to_pylist(), batches["rows"].to_pylist(), strict=True)
-    )
