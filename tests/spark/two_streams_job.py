@@ -16,20 +16,40 @@ from pathlib import Path
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count, lit
+from pyspark.sql.streaming.query import StreamingQuery
 
 import txnclient
-from txnclient import Transaction
+from txnclient import Client, Transaction
 
 IDS, BATCHES = TABLES = ("copied.ids", "copied.batches")
 SOURCE = "copied"
 WAIT_SECONDS = 300.0
+BRIEF = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Settings for batches of few rows, for which no code need be made."""
 
 
 def main(addresses: str, directory: str, name: str) -> None:
     home = Path(directory)
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    for key, value in BRIEF.items():
+        builder = builder.config(key, value)
     spark = builder.config("spark.local.dir", str(home / f"local-{name}")).getOrCreate()
-    client = txnclient.connect(addresses)
+    query = started(spark, txnclient.connect(addresses), home, name)
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        print(f"the query ended: {error}", flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+def started(spark: SparkSession, client: Client, home: Path, name: str) -> StreamingQuery:
+    """The query that takes what is there."""
 
     def write(txn: Transaction, batch: DataFrame, number: int) -> None:
         txn.write(batch, IDS)
@@ -44,13 +64,7 @@ def main(addresses: str, directory: str, name: str) -> None:
 
     files = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(str(home / "in"))
     writer = client.stream(files, write, source=SOURCE)
-    query = writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
-    try:
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        print(f"the query ended: {error}", flush=True)
-        os._exit(1)
-    os._exit(0)
+    return writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
 
 
 if __name__ == "__main__":
