@@ -77,6 +77,8 @@ class TxnSummary:
     participants: tuple[str, ...]
     """Names of the tables that take part, and of databases in which it locked something."""
     cause: AbortCause | None
+    undoes: TxnId | None = None
+    """An undo's: the transaction that it takes back."""
 
 
 def _without_comment(column: Column) -> str:
@@ -101,4 +103,5 @@ def txn_summary(wire: common.TxnInfo) -> TxnSummary:
         Timestamp(wire.commit_timestamp),
         tuple(sorted(participant.name for participant in wire.participants)),
         cause_from_wire(wire.cause) if wire.HasField("cause") else None,
+        TxnId(wire.undoes) if wire.undoes else None,
     )

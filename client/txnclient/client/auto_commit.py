@@ -19,6 +19,7 @@ from txnclient.write.overwriting import Mode
 from txnstatus.errors import CommitUnknown, IllegalState, InvalidArgument, RowsRefused, TxnAborted
 from txnstatus.limits import MAX_FIRST_WRITES
 from txnstatus.types import TxnState
+from txnstatus.undoes import require_no_undo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,6 +155,7 @@ class AutoCommit:
         lock_timeout = self.session.lock_timeout if waits is None else checked_timeout(waits)
         if request_id == "":
             raise InvalidArgument("request_id '': it names the write, so it cannot be empty; None makes one up")
+        require_no_undo(str(request_id))
         used = request_id or uuid.uuid4().hex
         (txn,), begun_before = begin(
             session,

@@ -39,6 +39,7 @@ from txnstatus.types import (
     micros_of,
     time_of,
 )
+from txnstatus.undoes import request_id_of_undo
 
 if TYPE_CHECKING:
     from txnclient.history.reverting import RowsBack
@@ -75,7 +76,7 @@ class Undoing(Timeline):
         done = self.past(txn_id)
         before, after = Timestamp(done.commit_timestamp - 1), Timestamp(done.commit_timestamp)
         tables = [self._called_now(each, after) for each in _tables_of(done)]
-        with _refused(txn_id), self._transaction(label or UNDO.format(txn_id), tables) as txn:
+        with _refused(txn_id), self._transaction(label or UNDO.format(txn_id), tables, txn_id) as txn:
             txn.handle.read_as_of(after)
             undone = [self._undo(txn, table, before, after) for table in tables]
             if not any(undone):
@@ -119,8 +120,10 @@ class Undoing(Timeline):
         return txn.receipt
 
     @contextmanager
-    def _transaction(self, label: str, tables: Sequence[str]) -> Iterator[Transaction]:
-        (txn,), _ = begin(self.session, 1, label, 0, uuid.uuid4().hex, near="".join(tables[:1]))
+    def _transaction(self, label: str, tables: Sequence[str], undone: int | None = None) -> Iterator[Transaction]:
+        unique = uuid.uuid4().hex
+        request_id = unique if undone is None else request_id_of_undo(undone, unique)
+        (txn,), _ = begin(self.session, 1, label, 0, request_id, near="".join(tables[:1]))
         with txn:
             yield txn
 

@@ -128,7 +128,7 @@ def _timeline(client: Client, wanted: Wanted) -> Iterator[Row]:
         tables = [dict(zip(_OF_A_CHANGE, astuple(change), strict=True)) for change in each.tables]
         row = each.txn_id, each.state, each.owner, each.label, each.began, each.ended, each.commit_timestamp or None
         why = (text or None for text in (each.abort_code, each.aborted_by, each.abort_reason))
-        yield *row, tables, *why, each.winner, list(each.conflicts)
+        yield *row, tables, *why, each.winner, list(each.conflicts), each.undoes
 
 
 _OF_A_CHANGE = ("table_name", "added_rows", "added_files", "deleted_rows", "changed_rows")
@@ -242,7 +242,7 @@ TABLES: Mapping[str, SystemTable] = {
         "txn_id bigint, state string, owner string, label string, began timestamp, ended timestamp, "
         "commit_timestamp bigint, tables array<struct<table_name: string, added_rows: bigint, added_files: bigint, "
         "deleted_rows: bigint, changed_rows: bigint>>, abort_code string, aborted_by string, abort_reason string, "
-        "winner bigint, conflicts array<string>",
+        "winner bigint, conflicts array<string>, undoes bigint",
         _timeline,
     ),
     "transactions": SystemTable(

@@ -101,7 +101,7 @@ class Timeline:
 
 
 def is_undone(history: Timeline, txn_id: int) -> bool:
-    """Whether an undo has taken the transaction back, and no undo that one: by the labels that undos have of their own.
+    """Whether an undo has taken the transaction back, and no undo that one.
 
     Raises OSError where the files of the timeline cannot be read.
     """
@@ -110,8 +110,8 @@ def is_undone(history: Timeline, txn_id: int) -> bool:
     except (NotFound, Forgotten):
         return False
     done = (each for each in history.timeline(since=since) if TxnState[each.state] in DECIDED_COMMIT)
-    undos, by, count = {each.label: each.txn_id for each in done}, txn_id, 0
-    while (found := undos.pop(UNDO.format(by), None)) is not None:
+    undos, by, count = {each.undoes: each.txn_id for each in done}, txn_id, 0
+    while (found := undos.pop(by, None)) is not None:
         by, count = found, count + 1
     return count % 2 == 1
 
@@ -128,4 +128,5 @@ def of_record(txn: TxnSummary) -> Past:
         txn.commit_timestamp,
         tuple(map(TableChange, txn.participants)),
         *timeline.why(txn.cause),
+        txn.undoes,
     )

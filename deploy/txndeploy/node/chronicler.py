@@ -30,6 +30,7 @@ from txnstatus.status.manager import FOREVER
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
 from txnstatus.types import TxnId, micros_at
+from txnstatus.undoes import undone_by
 
 log = logging.getLogger(__name__)
 
@@ -260,5 +261,6 @@ async def _chapter(records: deque[TxnRecord], counts: Counts) -> Chapter:
             record.last_transition_micros,
             record.commit_ts,
             record.cause,
+            undone_by(record.request.request_id),
         )
     return chapter

@@ -73,6 +73,7 @@ def timeline(found: Sequence[Past]) -> Listing:
         Field("abort_reason", "abort reason", brief_chars=60),
         Field("winner", "winner", hidden=True),
         Field("conflicts", "conflicts", hidden=True),
+        Field("undoes", "undoes", hidden=True),
     )
     return Listing("timeline", fields, list(map(row, found)))
 
@@ -93,6 +94,7 @@ def row(txn: Past) -> Mapping[str, Any]:
         "abort_reason": txn.abort_reason or None,
         "winner": txn.winner,
         "conflicts": list(txn.conflicts),
+        "undoes": txn.undoes,
     }
 
 

@@ -21,6 +21,7 @@ from txnclient import AlreadyExists, Client, DataDamaged, InvalidArgument, NotFo
 from txnclient.compact.worker import Worker
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.undoes import request_id_of_undo
 
 NewTable = Callable[..., str]
 
@@ -246,6 +247,40 @@ def test_what_was_undone_after_a_compaction_comes_in_again(client: Client, lake:
     compacted(client, "in.late")
     assert len(client.import_files("in.late", str(lake)).passed_over) == 2
     assert ids(client, "in.late") == [1, 2, 3, 4, 5, 100]
+
+
+def test_an_undo_is_one_whatever_its_label_says(client: Client, lake: Path) -> None:
+    """It was known by its label: with one of its own, what it had taken back was passed over."""
+    client.create_table("in.labelled", "id bigint, note string")
+    client.write(rows(100), "in.labelled")
+    first = client.import_files("in.labelled", str(lake))
+    undo = client.undo(first.txn_id, label="a bad load")
+    compacted(client, "in.labelled")
+    done = client.import_files("in.labelled", str(lake))
+    assert done.passed_over == ()
+    client.undo(client.undo(done.txn_id, label="once more").txn_id, label="a mistake")
+    compacted(client, "in.labelled")
+    assert len(client.import_files("in.labelled", str(lake)).passed_over) == 2
+    assert ids(client, "in.labelled") == [1, 2, 3, 4, 5, 100]
+    told = {each.txn_id: each.undoes for each in client.timeline(table="in.labelled")}
+    assert (told[undo.txn_id], told[done.txn_id]) == (first.txn_id, None)
+
+
+def test_a_deletion_is_no_undo_whatever_its_label_says(client: Client, lake: Path) -> None:
+    """It was taken for one by its label, and the rows that it had deleted came in again."""
+    client.create_table("in.deleted", "id bigint, note string")
+    client.write(rows(100), "in.deleted")
+    done = client.import_files("in.deleted", str(lake))
+    client.delete_where("in.deleted", "id < 100", label=f"undo of transaction {done.txn_id}")
+    compacted(client, "in.deleted")
+    assert len(client.import_files("in.deleted", str(lake)).passed_over) == 2
+    assert ids(client, "in.deleted") == [100]
+
+
+def test_a_write_is_refused_the_request_id_of_an_undo(client: Client, lake: Path) -> None:
+    undo = request_id_of_undo(7, 32 * "0")
+    with pytest.raises(InvalidArgument, match=rf"request_id '{undo}' is that of an undo"):
+        client.write(rows(1), "in.no_such_table", request_id=undo)
 
 
 def test_a_file_that_came_in_twice_is_restored_as_it_was_each_time(client: Client, lake: Path) -> None:

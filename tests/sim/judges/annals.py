@@ -16,6 +16,7 @@ from txnstatus.status.machine import StatusMachine
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import StatusApplied
 from txnstatus.types import TERMINAL, TxnId, micros_at
+from txnstatus.undoes import undone_by
 
 SEAMS: list[tuple[str, Any]] = [
     ("txndeploy.node.chronicler:PASS_SECONDS", 0.3),
@@ -128,6 +129,7 @@ def _facts(past: Past) -> tuple[object, ...]:
         past.commit_timestamp,
         [each.table for each in past.tables],
         (past.abort_code, past.aborted_by, past.abort_reason, past.winner, past.conflicts),
+        past.undoes,
     )
 
 
@@ -142,4 +144,5 @@ def _truth(record: TxnRecord) -> tuple[object, ...]:
         record.commit_ts,
         sorted(each.name for each in record.participants.values()),
         (cause.code.name, cause.by, cause.message, cause.winner, cause.objects) if cause else ("", "", "", None, ()),
+        undone_by(record.request.request_id),
     )

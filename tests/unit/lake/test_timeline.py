@@ -41,7 +41,7 @@ LOST = replace(
     winner=7,
     conflicts=("air.flights",),
 )
-OTHER = replace(DONE, txn_id=9, tables=(TableChange("air.flights", 1, 1, 0, 0),))
+OTHER = replace(DONE, txn_id=9, tables=(TableChange("air.flights", 1, 1, 0, 0),), undoes=7)
 
 
 def micros(at: datetime) -> int:
@@ -67,6 +67,7 @@ def write(warehouse: str, past: Sequence[Past], range_number: int = 0) -> str:
             micros(each.ended),
             each.commit_timestamp,
             cause,
+            each.undoes,
         )
     return timeline.write(warehouse, range_number, chapter)
 

@@ -67,6 +67,8 @@ class Past:
     """A CONFLICT's: the transaction that was first."""
     conflicts: tuple[str, ...]
     """A CONFLICT's: what both had changed."""
+    undoes: int | None = None
+    """An undo's: the transaction that it takes back."""
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class Chapter:
     abort_reason: list[str] = field(default_factory=list)
     winner: list[int | None] = field(default_factory=list)
     conflicts: list[tuple[str, ...]] = field(default_factory=list)
+    undoes: list[int | None] = field(default_factory=list)
 
     def add(
         self,
@@ -126,6 +129,7 @@ class Chapter:
         ended: int,
         commit_timestamp: int,
         cause: AbortCause | None,
+        undoes: int | None,
     ) -> None:
         """One that ended after those before it. What it did to tables is in `tables` by then."""
         self.txn_id.append(txn_id)
@@ -142,10 +146,11 @@ class Chapter:
         self.abort_reason.append(reason)
         self.winner.append(winner)
         self.conflicts.append(conflicts)
+        self.undoes.append(undoes)
 
 
 def why(cause: AbortCause | None) -> tuple[str, str, str, int | None, tuple[str, ...]]:
-    """What of `Past` tells why it was aborted: its last fields, in their order."""
+    """What of `Past` tells why it was aborted: fields of it, in their order."""
     return (cause.code.name, cause.by, cause.message, cause.winner, cause.objects) if cause else ("", "", "", None, ())
 
 
@@ -269,5 +274,6 @@ def _schema() -> pa.Schema:
             ("abort_reason", text),
             ("winner", number),
             ("conflicts", pa.list_(text)),
+            ("undoes", number),
         ]
     )

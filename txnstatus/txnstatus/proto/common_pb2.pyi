@@ -72,7 +72,7 @@ class IdSet(_message.Message):
     def __init__(self, bounds: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TxnInfo(_message.Message):
-    __slots__ = ("txn_id", "state", "owner", "label", "keepalive_millis", "begin_micros", "last_transition_micros", "commit_timestamp", "cause", "participants")
+    __slots__ = ("txn_id", "state", "owner", "label", "keepalive_millis", "begin_micros", "last_transition_micros", "commit_timestamp", "cause", "participants", "undoes")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +83,7 @@ class TxnInfo(_message.Message):
     COMMIT_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+    UNDOES_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     state: TxnState
     owner: str
@@ -93,7 +94,8 @@ class TxnInfo(_message.Message):
     commit_timestamp: int
     cause: AbortCause
     participants: _containers.RepeatedCompositeFieldContainer[ParticipantInfo]
-    def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[TxnState, str]] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., begin_micros: _Optional[int] = ..., last_transition_micros: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., cause: _Optional[_Union[AbortCause, _Mapping]] = ..., participants: _Optional[_Iterable[_Union[ParticipantInfo, _Mapping]]] = ...) -> None: ...
+    undoes: int
+    def __init__(self, txn_id: _Optional[int] = ..., state: _Optional[_Union[TxnState, str]] = ..., owner: _Optional[str] = ..., label: _Optional[str] = ..., keepalive_millis: _Optional[int] = ..., begin_micros: _Optional[int] = ..., last_transition_micros: _Optional[int] = ..., commit_timestamp: _Optional[int] = ..., cause: _Optional[_Union[AbortCause, _Mapping]] = ..., participants: _Optional[_Iterable[_Union[ParticipantInfo, _Mapping]]] = ..., undoes: _Optional[int] = ...) -> None: ...
 
 class ParticipantInfo(_message.Message):
     __slots__ = ("participant_id", "name", "first_write")

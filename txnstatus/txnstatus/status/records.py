@@ -23,6 +23,7 @@ from txnstatus.types import (
     TxnId,
     TxnState,
 )
+from txnstatus.undoes import undone_by
 from txnstatus.wire import cause_to_wire
 
 
@@ -134,6 +135,8 @@ def fill(info: common.TxnInfo, record: TxnRecord) -> None:
         info.cause.CopyFrom(cause_to_wire(record.cause))
     for participant_id, name, first_write in record.participants.values():
         info.participants.add(participant_id=participant_id, name=name, first_write=first_write)
+    if undone := undone_by(record.request.request_id):
+        info.undoes = undone
 
 
 def participant_from_wire(wire: common.ParticipantInfo) -> Participant:
