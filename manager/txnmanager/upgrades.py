@@ -20,16 +20,17 @@ ASK_SECONDS = 3.0
 class Upgrades:
     """Implements what the Admin service has for upgrades; every node answers it."""
 
-    def __init__(self, client: TxnSystemClient) -> None:
-        self._client = client
+    def __init__(self, client: TxnSystemClient, levels: Levels) -> None:
+        """`levels`: those that this node's program does."""
+        self._client, self._levels = client, levels
         self._catalog = CatalogClient(client)
 
     async def raise_level(self, request: pb.RaiseLevelRequest) -> pb.RaiseLevelResponse:
         """Raises IllegalState where a node does not do the level, or where nobody knows."""
-        level = request.level or features.OWN.newest
-        if not features.OWN.can(level):
+        level = request.level or self._levels.newest
+        if not self._levels.can(level):
             raise InvalidArgument(
-                f"feature level {level} is none that this node does: it does {features.OWN}",
+                f"feature level {level} is none that this node does: it does {self._levels}",
                 hint="ask a node that does it",
             )
         state = await self._catalog.refresh()

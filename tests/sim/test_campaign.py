@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.sim.campaign import campaign, scenario
-from tests.sim.world import world
+from tests.sim.campaign.result import Result
 
 COMMAND = [sys.executable, "-m", "tests.sim"]
 
@@ -30,7 +30,7 @@ def test_figures_are_kept(tmp_path: Path) -> None:
 def test_a_failure_is_among_the_figures() -> None:
     report = campaign.Report()
     made = scenario.make(7, "calm")
-    report.add(world.Result(made, 0, ["3 lost: it is gone"], 1.0, 0, 0, 0, 0))
+    report.add(Result(made, 0, ["3 lost: it is gone"], 1.0, 0, 0, 0, 0))
     failure = {"seed": 7, "profile": "calm", "violation": "3 lost: it is gone"}
     assert json.loads(report.to_json())["failures"] == [failure]
 

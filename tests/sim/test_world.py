@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tests.sim.campaign import scenario, shrink
+from tests.sim.campaign.result import Result
 from tests.sim.campaign.scenario import Fault
 from tests.sim.world import seams, world
 from tests.sim.world.clock import Clock
@@ -266,9 +267,9 @@ def test_a_failing_scenario_is_cut_down_to_what_matters() -> None:
     faults = tuple(Fault(float(number), "kill", f"n{number % 3 + 1}", "", 2.0) for number in range(1, 11))
     made = replace(scenario.make(1, "calm"), faults=faults, seconds=12.0, clients=3)
 
-    def run(tried: scenario.Scenario) -> world.Result:
+    def run(tried: scenario.Scenario) -> Result:
         guilty = any(fault.at == 7.0 for fault in tried.faults)
-        return world.Result(tried, 0, ["3 lost: it is gone"] if guilty else [], tried.seconds, 0, 0, 0, 0)
+        return Result(tried, 0, ["3 lost: it is gone"] if guilty else [], tried.seconds, 0, 0, 0, 0)
 
     smallest = shrink.shrink(run(made), run, max_runs=200).scenario
     assert [fault.at for fault in smallest.faults] == [7.0]

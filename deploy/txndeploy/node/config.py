@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from txndeploy.errors import ConfigError
 from txndeploy.logs import Level, LogFormat
 from txnparticipant.leader.service import ShardSettings
+from txnstatus import features
 from txnstatus.catalog.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
@@ -293,8 +294,11 @@ class NodeConfig(_Section):
     def with_role(self, role: Role) -> list[str]:
         return [node for node, entry in self.nodes.items() if role in entry.roles]
 
-    def initial_catalog(self) -> CatalogState:
-        """What the catalog of a new cluster of these nodes says; a node that joins one later is not in it."""
+    def initial_catalog(self, level: int = features.OWN.newest) -> CatalogState:
+        """What the catalog of a new cluster of these nodes says; a node that joins one later is not in it.
+
+        `level`: the newest that this program does.
+        """
         founders = {node: entry for node, entry in self.nodes.items() if not (self.joins and node == self.node_id)}
         return initial(
             {node: NodeInfo(entry.address, tuple(entry.roles)) for node, entry in founders.items()},
@@ -303,6 +307,7 @@ class NodeConfig(_Section):
             range_span=self.txn.range_span,
             groups=self.groups,
             options=self.txn.options(),
+            level=level,
         )
 
 

@@ -15,6 +15,7 @@ from txndeploy.errors import StartError
 from txndeploy.node.config import NodeConfig
 from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
+from txnstatus.features import Levels
 from txnstatus.process.descriptors import NO_MORE
 from txnstatus.process.disk import is_full
 from txnstatus.process.durable import make_directory, write_file
@@ -29,8 +30,11 @@ LATER_FORMAT = 3
 NODE = "node.json"
 
 
-def own(config: NodeConfig) -> int:
-    """Makes the data directory this node's, or finds that it is; holds its lock. Raises StartError."""
+def own(config: NodeConfig, levels: Levels) -> int:
+    """Makes the data directory this node's, or finds that it is; holds its lock. Raises StartError.
+
+    `levels`: those that this program does.
+    """
     directory = config.data_dir
     try:
         make_directory(directory)
@@ -43,14 +47,14 @@ def own(config: NodeConfig) -> int:
     except OSError as error:
         raise StartError(f"data_dir {directory} is in use by another process") from error
     try:
-        _make_or_check(config)
+        _make_or_check(config, levels)
     except BaseException:
         os.close(lock)
         raise
     return lock
 
 
-def _make_or_check(config: NodeConfig) -> None:
+def _make_or_check(config: NodeConfig, levels: Levels) -> None:
     path, wanted = config.data_dir / NODE, _made_for(config)
     if not path.exists():
         _write(path, wanted, features.FIRST)
@@ -59,7 +63,7 @@ def _make_or_check(config: NodeConfig) -> None:
         found = json.loads(path.read_text())
     except ValueError as error:
         raise StartError(f"{path} does not read: {error}") from error
-    _check(found, wanted, config)
+    _check(found, wanted, config, levels)
 
 
 def _made_for(config: NodeConfig) -> dict[str, Any]:
@@ -75,10 +79,10 @@ def _made_for(config: NodeConfig) -> dict[str, Any]:
     }
 
 
-def _check(found: dict[str, Any], wanted: dict[str, Any], config: NodeConfig) -> None:
+def _check(found: dict[str, Any], wanted: dict[str, Any], config: NodeConfig, levels: Levels) -> None:
     """Raises StartError where the directory is another node's, was made otherwise, or is of another version."""
     directory, level = config.data_dir, found.get("level", features.FIRST)
-    if (refusal := features.refusal(f"this version of node {config.node_id}", features.OWN, level)) is not None:
+    if (refusal := features.refusal(f"this version of node {config.node_id}", levels, level)) is not None:
         raise StartError(f"data_dir {directory}: {refusal}")
     identity = {key: wanted[key] for key in ("cluster_name", "node_id")} | {"format": _format(level)}
     if any(found.get(key) != value for key, value in identity.items()):

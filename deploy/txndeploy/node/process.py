@@ -31,6 +31,7 @@ from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument
+from txnstatus.features import Levels
 from txnstatus.process import failpoints, interpreter
 from txnstatus.process.background import Tasks
 from txnstatus.process.descriptors import raise_limit
@@ -80,23 +81,25 @@ class Node:
     Raises StartError from the constructor and from `start`.
     """
 
-    def __init__(self, config: NodeConfig, on_unfit: Callable[[], None] = lambda: None) -> None:
-        """`on_unfit` hears that the node has to stop, once `unfit` says why."""
+    def __init__(
+        self, config: NodeConfig, on_unfit: Callable[[], None] = lambda: None, levels: Levels = features.OWN
+    ) -> None:
+        """`on_unfit` hears that the node has to stop, once `unfit` says why. `levels`: those that the program does."""
         self.config = config
         self.unfit: str | None = None
         """Reason why this version cannot be in the cluster."""
         self._on_unfit = on_unfit
         self.incarnation = randbits(63)
         bounds, self._tls = _bounds(config), _tls(config)
-        self._lock = directory.own(config)
-        environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS))
-        cluster = ClusterMap(directory.saved_catalog(config) or config.initial_catalog(), config.reach)
+        self._lock = directory.own(config, levels)
+        environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS), levels=levels)
+        cluster = ClusterMap(directory.saved_catalog(config) or config.initial_catalog(levels.newest), config.reach)
         cluster.subscribe(lambda state: directory.keep(config, state))
         cluster.subscribe(self._see_level)
         version = own_version()
         self._client = TxnSystemClient(cluster, environment, tls=self._tls)
         self._transport = RaftTransport(
-            config.cluster_name, config.node_id, self.incarnation, cluster, self._tls, version
+            config.cluster_name, config.node_id, self.incarnation, cluster, self._tls, version, levels
         )
         self._chronicler = Chronicler(self._led_ranges, self._client, config.warehouse, environment.blocking)
         kept_from = self._chronicler.kept_from
@@ -114,7 +117,7 @@ class Node:
         self._revoked: Callable[[], Collection[str]] = lambda: cluster.state.revoked
         self._listener = Listener(self._roles.registry, accept, bounds, self._tls, bearers, self._revoked)
         cluster.subscribe(lambda _state: self._listener.end_revoked())
-        self._registering = Registering(self._client, config.node_id, version)
+        self._registering = Registering(self._client, config.node_id, version, levels)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
         self._writing = Tasks("what has ended cannot be written down, or forgotten")
         self._grpc: GrpcServer | None = None
@@ -130,7 +133,7 @@ class Node:
     def _see_level(self, state: CatalogState) -> None:
         """What a cluster of a level that this version does not do has in its logs, it cannot apply."""
         own = f"this version of node {self.config.node_id}"
-        refusal = features.refusal(own, features.OWN, state.level) if state.cluster_id else None
+        refusal = features.refusal(own, self._environment.levels, state.level) if state.cluster_id else None
         if refusal is not None and self.unfit is None:
             log.error("%s", refusal)
             self.unfit = refusal
@@ -306,12 +309,12 @@ def stop_signals() -> asyncio.Event:
     return stopping
 
 
-async def _serve(config: NodeConfig, path: Path) -> None:
+async def _serve(config: NodeConfig, path: Path, levels: Levels) -> None:
     stopping = stop_signals()
-    levels = telling.LogLevels(config, path)
-    levels.follow()
-    node = Node(config, stopping.set)
-    node.add("Admin", levels)
+    log_levels = telling.LogLevels(config, path)
+    log_levels.follow()
+    node = Node(config, stopping.set, levels)
+    node.add("Admin", log_levels)
     await node.start()
     await stopping.wait()
     try:
@@ -322,8 +325,10 @@ async def _serve(config: NodeConfig, path: Path) -> None:
             raise StartError(node.unfit)
 
 
-def run(path: Path) -> int:
-    """Runs a node until SIGTERM or SIGINT. Returns the process's exit code: 2 = it could not start."""
+def run(path: Path, levels: Levels = features.OWN) -> int:
+    """Runs a node until SIGTERM or SIGINT. Returns the process's exit code: 2 = it could not start.
+
+    `levels`: the feature levels that the program does."""
     try:
         config = configuration.load(path)
         logs.begin(config.node_id, config.levels, config.log_format)
@@ -331,7 +336,7 @@ def run(path: Path) -> int:
         arm_failpoints()
         garbage.tune()
         telling.begin_traces(config)
-        uvloop.run(_serve(config, path))
+        uvloop.run(_serve(config, path, levels))
     except (ConfigError, StartError, InvalidArgument) as error:
         print(f"txnctl node: {error}", file=sys.stderr)
         return 2

@@ -13,6 +13,7 @@ from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
+from txnstatus.features import Levels
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +28,10 @@ def own_version() -> str:
 
 
 class Registering:
-    def __init__(self, client: TxnSystemClient, node_id: str, version: str) -> None:
+    def __init__(self, client: TxnSystemClient, node_id: str, version: str, levels: Levels) -> None:
         self._catalog, self._cluster = CatalogClient(client), client.cluster
-        self._wanted = cmd.RegisterNode(node_id, version, features.OWN.oldest, features.OWN.newest)
+        self._wanted = cmd.RegisterNode(node_id, version, levels.oldest, levels.newest)
+        self._levels = levels
 
     async def run(self) -> None:
         """For ever."""
@@ -44,7 +46,7 @@ class Registering:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     def _is_due(self, state: CatalogState) -> bool:
-        known, own = state.nodes.get(self._wanted.node_id), features.OWN
+        known, own = state.nodes.get(self._wanted.node_id), self._levels
         if not state.cluster_id or state.level < features.REGISTERED or known is None:
             return False
         return own.can(state.level) and (known.version, known.levels) != (self._wanted.version, own)

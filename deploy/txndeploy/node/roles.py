@@ -31,7 +31,6 @@ from txnmanager.txn_savepoints import TxnSavepoints
 from txnmanager.upgrades import Upgrades
 from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.leader.service import ShardService
-from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number
 from txnstatus.catalog.client import CatalogClient, access_by
 from txnstatus.catalog.service import CatalogMachine, CatalogService
@@ -189,8 +188,8 @@ class Roles:
             incarnation=self._incarnation,
             longest_pause_seconds=self.longest_pause,
             version=own_version(),
-            oldest_level=features.OWN.oldest,
-            newest_level=features.OWN.newest,
+            oldest_level=self._environment.levels.oldest,
+            newest_level=self._environment.levels.newest,
         )
         for entry in list(self._groups.values()):
             response.groups.append(await status_of(entry.driver, entry.machine, digest=request.digests))
@@ -216,7 +215,7 @@ class Roles:
         """What the node answers by itself; each replica adds what is asked of its group."""
         client, ranges, keepers = self._client, self._ranges, Keepers(self._client)
         granting = Granting(client, keepers, self.registry.access)
-        for each in (self, ClusterView(client, ranges, keepers), granting, Upgrades(client)):
+        for each in (self, ClusterView(client, ranges, keepers), granting, Upgrades(client, self._environment.levels)):
             self._add("Admin", each)
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:
             self._add("TxnManager", TxnManager(client, ranges, keepers))
@@ -341,7 +340,8 @@ class Roles:
         return founding_id(self.config.cluster_name, self._environment.random.getrandbits(128))
 
     def _open_catalog(self) -> _Group:
-        machine = CatalogMachine(self.config.initial_catalog(), self._cluster.update)
+        levels = self._environment.levels
+        machine = CatalogMachine(self.config.initial_catalog(levels.newest), self._cluster.update)
         driver = self._replicated(CATALOG, machine)
         service = CatalogService(machine, driver, self._client, self._draw_id)
         self._add("Catalog", service, CATALOG)

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 
 from txndeploy.node import process
+from txnstatus import features
+from txnstatus.features import Levels
 
 PR_SET_PDEATHSIG = 1
 VARIABLE = "TXN_TETHERED_TO"
@@ -26,9 +28,9 @@ def command(config: Path) -> list[str]:
     return [sys.executable, "-m", "txndeploy.node.tethered", str(config)]
 
 
-def main(config: Path) -> int:
-    """Runs the node; returns the exit code."""
-    return process.run(config) if tie() else 1
+def main(config: Path, levels: Levels = features.OWN) -> int:
+    """Runs the node; returns the exit code. `levels`: the feature levels that the program does."""
+    return process.run(config, levels) if tie() else 1
 
 
 def tie() -> bool:

@@ -10,5 +10,4 @@ from txndeploy.node import tethered
 from txnstatus import features
 
 if __name__ == "__main__":
-    features.OWN = features.Levels(features.FIRST, NEWER_LEVEL)
-    raise SystemExit(tethered.main(Path(sys.argv[1])))
+    raise SystemExit(tethered.main(Path(sys.argv[1]), features.Levels(features.FIRST, NEWER_LEVEL)))

@@ -22,7 +22,7 @@ from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.points import Points
 from tests.sim.judges.ruins import Ruins
 from tests.sim.world.warehouse import Warehouse
-from txnstatus.errors import AlreadyExists, IllegalState, NotFound, Unavailable
+from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, Unavailable
 from txnstatus.proto import admin_pb2, table_pb2, txn_manager_pb2, txn_savepoint_pb2
 from txnstatus.rpc.channel import PeerChannel
 
@@ -190,6 +190,18 @@ class Caller:
                 self._log(f"added {name}")
                 self._shared.groups += 1
                 return
+
+    async def raise_level(self, level: int) -> bool:
+        """As `txnctl upgrade finish`; False: not all nodes do it, as far as anybody can tell."""
+        order = admin_pb2.RaiseLevelRequest(level=level)
+        try:
+            await self._until_heard("txnstatus.Admin/RaiseLevel", order, admin_pb2.RaiseLevelResponse)
+        except (IllegalState, InvalidArgument) as error:
+            self._log(f"the level stays: {error.message}")
+            await asyncio.sleep(POLL_SECONDS)
+            return False
+        self._log(f"the level is {level}")
+        return True
 
     async def drain_node(self, node: str, drain: str) -> admin_pb2.DrainNodeResponse:
         """As `txnctl node drain` and `undrain`, until it is acknowledged."""

@@ -7,10 +7,12 @@ at a time is without some of it, from when its disk rots, or it is dead, until i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.sim.world.cluster import Machine
+from txnstatus import features
 from txnstatus.process.stop import REPAIR
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ class Operator:
         """The node that follows each one that is dead for ever, or about to go."""
         self._world = world
         self._new_machine = new_machine
+        self._ordered = False
+        """Whether somebody has ever wanted the level raised: from then on no node goes back."""
+        self._raised = not world.scenario.two_versions
+        """Whether it is."""
         world.cluster.on_refusal = self._refused
         world.cluster.on_start = self._started
 
@@ -115,7 +121,7 @@ class Operator:
     def drain(self, node: str, drain: str) -> None:
         """Not of one that is about to leave: that is drained, and stays so."""
         machine = self._world.cluster.machines[node]
-        if machine.leaves or machine.gone:
+        if machine.leaves or machine.gone or not self._raised:
             return
 
         async def order(client: Client) -> None:
@@ -126,7 +132,7 @@ class Operator:
     def spread(self, old: str) -> bool:
         """Has a new node join and get replicas, and then `old` give its own away and leave; False: not now."""
         machine = self._world.cluster.machines[old]
-        if not self._may_go(old) or not machine.is_up:
+        if not self._may_go(old) or not machine.is_up or not self._raised:
             return False
         machine.leaves = True
         world, new = self._world, f"n{len(self._world.cluster.machines) + 1}"
@@ -144,6 +150,43 @@ class Operator:
 
         world.loop.post_later(JOIN_SECONDS, world.launch_client, "operator", order)
         return True
+
+    # ---- versions
+
+    def install(self, node: str, newest: int) -> None:
+        """Ends the node; it begins again as the version whose newest level this is, where it may."""
+        machine = self._world.cluster.machines[node]
+        self._world.cluster.kill(node)
+        if newest >= machine.levels.newest or not self._ordered:
+            machine.levels = replace(machine.levels, newest=newest)
+
+    def install_everywhere(self) -> None:
+        for machine in self._world.cluster.living:
+            if machine.levels != features.OWN:
+                self.install(machine.name, features.OWN.newest)
+
+    def raise_level(self) -> None:
+        self._ordered = True
+        self._world.launch_client("operator", self._raise_level)
+
+    async def _raise_level(self, client: Client) -> None:
+        self._raised = await client.raise_level(features.OWN.newest) or self._raised
+
+    async def finish_upgrade(self, client: Client) -> None:
+        while not self._raised:
+            await self._raise_level(client)
+
+    def unrest(self) -> str:
+        """Why the nodes of several versions are not at rest yet; empty: they are, or there are none."""
+        if not self._world.scenario.two_versions:
+            return ""
+        nodes = [(machine.name, machine.catalog) for machine in self._world.cluster.living]
+        unheard = [
+            name
+            for name, state in nodes
+            if state is None or any(each.levels != features.OWN for each in state.nodes.values())
+        ]
+        return f"{unheard} have not heard what all nodes do" if unheard else ""
 
     # ---- a node that goes for good
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tests.sim.campaign import scenario
+from tests.sim.campaign.result import Result
 from tests.sim.world import world
-from tests.sim.world.world import Result
 
 LOOK_SECONDS = 0.5
 """Time within which a campaign looks up from waiting for its processes."""

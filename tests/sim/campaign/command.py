@@ -15,9 +15,9 @@ from rich.table import Table
 
 from tests.sim.campaign import campaign, scenario, shrink
 from tests.sim.campaign.campaign import Report
+from tests.sim.campaign.result import Result
 from tests.sim.campaign.scenario import PROFILES
 from tests.sim.world import world
-from tests.sim.world.world import Result
 
 console = Console(highlight=False, soft_wrap=True)
 PROGRESS_SECONDS = 10.0

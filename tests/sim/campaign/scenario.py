@@ -6,9 +6,13 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tests.sim.campaign.failing import DEPARTURES, FAILING, FAILPOINTS, ROW_FAILPOINTS
 from tests.sim.campaign.themes import FAILING_ENDS, FAILING_GATES, KEPT_SECONDS, THEMES, fitted, theme_of
+from txnstatus.features import FIRST, OWN, Levels
 
 NODES = ("n1", "n2", "n3")
+OLDER = Levels(FIRST, FIRST)
+"""What the older version does, where there are two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class Scenario:
     """Whether transfers go back to savepoints."""
     chronicles: bool = False
     """Whether nodes write down what has ended, and programs read it."""
+    two_versions: bool = False
+    """Whether nodes begin as an older version, get the newer one, and the cluster's level is raised then."""
 
     @property
     def retires(self) -> bool:
@@ -141,36 +147,6 @@ SPECIAL: Mapping[str, tuple[tuple[str, ...], float]] = {
 SPECIAL_SHARE = 0.4
 PROFILES = {**USUAL, **SPECIAL, **THEMES}
 
-FAILPOINTS = (
-    *(f"status.{when}.{name}" for when in ("before", "after") for name in
-      ("BeginTxns", "RegisterParticipants", "BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort",
-       "FinalizeAbort", "Expire")),
-    *(f"shard.{when}.{name}" for when in ("before", "after") for name in
-      ("OpenWrite", "AddFiles", "BeginCommit", "FinalizeCommit", "AbortTxn", "MarkCleaned")),
-    *(f"raft.{point}" for point in ("before_send", "before_sync", "after_sync", "before_release", "before_apply",
-      "before_snapshot", "after_snapshot", "snapshot_part", "before_snapshot_rename", "after_snapshot_rename",
-      "before_install", "after_install")),
-    *(f"journal.{point}" for point in ("before_sync", "before_rename", "after_rename", "before_drop", "after_drop")),
-)  # fmt: skip
-
-ROW_FAILPOINTS = (
-    *(f"shard.{when}.{name}" for when in ("before", "after") for name in
-      ("WriteRows", "OpenFlush", "FlushRows", "DropFlush")),
-    "rows.before_judging", "flush.before_write", "flush.after_write",
-)  # fmt: skip
-
-
-FAILING = (
-    *(f"status.{when}.{name}" for when in ("before", "before", "after") for name in
-      ("BeginCommit", "FinalizeCommit", "CompleteCommit", "BeginAbort", "FinalizeAbort", "Expire", "Forget")),
-    *(f"shard.{when}.{name}" for when in ("before", "before", "after") for name in
-      ("OpenWrite", "AddFiles", "BeginCommit", "FinalizeCommit", "AbortTxn", "Withdraw")),
-    *(f"status.{when}_participate" for when in ("before", "before", "after", "after")),
-    *(f"shard.{when}_register" for when in ("before", "after")),
-)  # fmt: skip
-"""Failpoints at which a request or a proposal fails, and its process goes on."""
-DEPARTURES = ("raft.before_send", "raft.before_sync", "raft.after_sync", "raft.before_release")
-"""Failpoints at which a hand-over ends in the middle."""
 DEPARTING = ("elections", "splits", "narrow", "ruins", "moved", "everything")
 """Profiles in which nodes are stopped in order."""
 GROUPS = ("catalog", "status-0", "status-1", "shard-0", "shard-0", "shard-1", "shard-1")
@@ -181,6 +157,8 @@ CHRONICLING_FROM = 200
 """Likewise, with the timeline."""
 MOVING_FROM = 12_000
 """Likewise, with nodes that are drained, come and leave."""
+VERSIONS_FROM = 20_000
+"""Likewise, with nodes of two versions."""
 
 
 def make(seed: int, profile: str | None = None) -> Scenario:
@@ -246,6 +224,9 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     if profile in DEPARTING:
         faults += _departures(random.Random(f"scenario {seed}, departing"), scenario)
     faults += _of_members(scenario)
+    if seed >= VERSIONS_FROM and (versions := random.Random(f"scenario {seed}, versions")).random() < 0.3:
+        scenario = _of_two_versions(versions, scenario)
+        faults += _installations(versions, scenario)
     if scenario.replication == 1:  # there is one copy of all
         faults = [fault for fault in faults if fault.kind not in ("rot", "replace", "displace", "spread")]
     return replace(scenario, faults=tuple(sorted(faults, key=lambda fault: fault.at)))
@@ -323,6 +304,25 @@ def _moves(rng: random.Random, scenario: Scenario) -> list[Fault]:
     kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"
     times = [fault.at + rng.uniform(0.1, 3.0) for fault in moves for _ in range(rng.randint(0, 2))]
     return moves + [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in times]
+
+
+def _of_two_versions(rng: random.Random, scenario: Scenario) -> Scenario:
+    """Half of those have an option, at least, that only the newer one knows."""
+    return replace(scenario, two_versions=True, changes_options=scenario.changes_options or rng.random() < 0.5)
+
+
+def _installations(rng: random.Random, scenario: Scenario) -> list[Fault]:
+    """Each node gets the newer version, and some go back in between. The level is ordered also before all have it."""
+    faults = list[Fault]()
+    for node in NODES:
+        times = sorted(rng.uniform(1.0, 0.7 * scenario.seconds) for _ in range(rng.choice([1, 1, 3])))
+        faults += [
+            Fault(at, "install", node, "", rng.uniform(0.05, 1.0), OLDER.newest if number % 2 else OWN.newest)
+            for number, at in enumerate(times)
+        ]
+    last = max(fault.at + fault.seconds for fault in faults)
+    orders = [rng.uniform(1.0, scenario.seconds) for _ in range(rng.randint(0, 2))]
+    return faults + [Fault(at, "raise_level", NODES[0]) for at in [*orders, rng.uniform(last, scenario.seconds)]]
 
 
 def _departures(rng: random.Random, scenario: Scenario) -> list[Fault]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from tests.sim.campaign.result import Result
 from tests.sim.campaign.scenario import Scenario
-from tests.sim.world.world import Result
 
 MAX_RUNS = 60
 

@@ -59,6 +59,7 @@ class Consensus:
             group._watch.on_change(group.node_id)
 
     def _note(self, idx: int, term: int, command: bytes) -> None:
+        self._group._watch.on_entry(self._group.node_id, self._group.group, command)
         if term == 0:
             return  # the beginning, which a node that joins does not know
         known = self._history.entries.setdefault((idx, term), command)

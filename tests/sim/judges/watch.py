@@ -82,6 +82,8 @@ class Watch:
     on_every_apply: Callable[[str, str, StateMachine], None] = lambda *_: None
     on_change: Callable[[str], None] = lambda _leader: None
     """Hears of each leader that changes the members of its group, before anybody else does."""
+    on_entry: Callable[[str, str, bytes], None] = lambda *_: None
+    """Hears of each entry that gets into a node's log of a group, or is there at a start."""
     derived_every: int = 12
     """Commands after which what follows from the state is made anew, by the first replica that gets there."""
     histories: dict[str, GroupHistory] = field(default_factory=dict)

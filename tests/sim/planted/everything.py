@@ -22,10 +22,11 @@ from tests.sim.planted.rows import PLANTED_ROWS
 from tests.sim.planted.shard import SHARD
 from tests.sim.planted.status import STATUS
 from tests.sim.planted.together import CARRYING_TOGETHER, PLANTED_TOGETHER
+from tests.sim.planted.versions import VERSIONS
 
 APART = 3
 """Groups where no shard is in the log of the status table: what is asked of participants goes by messages there."""
-SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING, **GOING_BACK, **MOVING}
+SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING, **GOING_BACK, **MOVING, **VERSIONS}
 """Slips such as somebody from outside would make."""
 ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
 CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION, **PLANTED_HISTORY}

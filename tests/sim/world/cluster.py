@@ -15,10 +15,13 @@ from tests.sim.world.loop import Killed, NoThreads, Process, VirtualLoop
 from tests.sim.world.wire import Wire
 from txndeploy.node.chronicler import Chronicler
 from txndeploy.node.config import NodeConfig
+from txndeploy.node.registering import Registering
 from txndeploy.node.roles import SERVICES, Roles
+from txnstatus import features
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.features import Levels
 from txnstatus.process.background import Tasks
 from txnstatus.process.environment import Environment
 from txnstatus.process.failpoints import Fault
@@ -60,6 +63,8 @@ class Machine:
     """The group of which a file has rotted since the last start; it must be found at the next."""
     wiped: bool = False
     """Whether the node began anew, and was not seen to have caught up."""
+    levels: Levels = features.OWN
+    """The feature levels that the version which is installed does."""
     failed_in: Process | None = None
     """The process in which a sync failed: it must end itself."""
     slowness: list[tuple[float, float]] = field(default_factory=list)
@@ -68,6 +73,11 @@ class Machine:
     @property
     def is_up(self) -> bool:
         return self.process is not None and self.process.alive
+
+    def disarm(self) -> None:
+        self.armed = 0
+        self.failpoint = ""
+        self.disk.fails_next_sync = False
 
     def set_pace(self) -> None:
         """Gives its process the pace that it has now."""
@@ -96,17 +106,21 @@ class Cluster:
         machines: list[Machine],
         *,
         chronicles: bool = False,
+        registers: bool = False,
     ) -> None:
-        """`chronicles`: whether nodes write down what has ended."""
+        """`chronicles`: whether nodes write down what has ended. `registers`: whether they say what they are."""
         self.machines = {machine.name: machine for machine in machines}
         self.on_stop: Callable[[str, str, BaseException, bool], None] = lambda *_: None
         """Hears which process ends itself, why, and whether it must."""
         self.on_survival: Callable[[str], None] = lambda _name: None
         self.on_start: Callable[[Machine], None] = lambda *_: None
         self.on_refusal: Callable[[Machine, Exception], None] = lambda *_: None
+        self.on_catalog: Callable[[str, CatalogState], None] = lambda *_: None
+        """Hears what each node hears of the catalog."""
         self.failing: dict[str, float] = {}
         """Failpoints at which things fail, in whatever process, each with the chance that they do."""
-        self._loop, self._wire, self._config, self._chronicles = loop, wire, config, chronicles
+        self._loop, self._wire, self._config = loop, wire, config
+        self._chronicles, self._registers = chronicles, registers
         self._rng = random.Random(seed)
 
     @property
@@ -119,6 +133,8 @@ class Cluster:
         machine = self.machines[name]
         assert not machine.is_up
         assert not machine.gone
+        if self._is_unfit(machine):
+            return  # its directory is another version's
         machine.lives += 1
         process = machine.process = Process(name, machine.clock)
         machine.set_pace()
@@ -135,13 +151,14 @@ class Cluster:
             blocking=NoThreads(),
             disk=machine.disk,
             sync_place=AnyPlace(self._rng.getrandbits(64)),
+            levels=machine.levels,
         )
         config = self._config(machine.name, machine.directory)
         incarnation = self._rng.getrandbits(63)
-        cluster = ClusterMap(machine.catalog or config.initial_catalog())
-        cluster.subscribe(lambda state: setattr(machine, "catalog", state))
+        cluster = ClusterMap(machine.catalog or config.initial_catalog(machine.levels.newest))
+        cluster.subscribe(lambda state: self._heard(machine, state))
         client = TxnSystemClient(cluster, environment)
-        transport = RaftTransport(config.cluster_name, machine.name, incarnation, cluster)
+        transport = RaftTransport(config.cluster_name, machine.name, incarnation, cluster, levels=machine.levels)
         chronicler = Chronicler(lambda: roles.led_ranges(), client, config.warehouse, environment.blocking)
         kept_from = chronicler.kept_from if self._chronicles else None
         try:
@@ -159,6 +176,20 @@ class Cluster:
         if self._chronicles:
             roles.registry.add(SERVICES["Timeline"], chronicler)
             Tasks("what has ended cannot be written down").spawn(chronicler.run())
+        if self._registers:
+            registering = Registering(client, machine.name, "simulated", machine.levels)
+            Tasks("what a node is cannot be said").spawn(registering.run())
+
+    def _heard(self, machine: Machine, state: CatalogState) -> None:
+        """As a node that cannot do the cluster's level ends itself."""
+        machine.catalog = state
+        self.on_catalog(machine.name, state)
+        if self._is_unfit(machine):
+            self._loop.post(self._loop.world, self.kill, machine.name)
+
+    def _is_unfit(self, machine: Machine) -> bool:
+        state = machine.catalog
+        return state is not None and bool(state.cluster_id) and not machine.levels.can(state.level)
 
     def kill(self, name: str, *, told: bool = True) -> None:
         """`told`: the peers' connections break at once."""

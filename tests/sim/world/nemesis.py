@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from tests.sim.campaign.scenario import DEPARTURES, Fault
+from tests.sim.campaign.failing import DEPARTURES
+from tests.sim.campaign.scenario import Fault
 from tests.sim.judges.watch import WatchedGroup
 from tests.sim.world.cluster import Machine
 from tests.sim.world.loop import Process
@@ -62,7 +63,7 @@ class Nemesis:
         self._at_work, self.quiet_since = 0, self._world.loop.now
         self._world.wire.heal_all()
         for machine in self._world.cluster.machines.values():
-            _disarm(machine)
+            machine.disarm()
             machine.disk.capacity = None
 
     # ---- deaths
@@ -146,6 +147,13 @@ class Nemesis:
     def _add_group(self, _fault: Fault) -> None:
         self._world.operator.add_group()
 
+    def _install(self, fault: Fault) -> Callable[[], None]:
+        self._world.operator.install(fault.target, int(fault.amount))
+        return lambda: self._restart(fault.target)
+
+    def _raise_level(self, _fault: Fault) -> None:
+        self._world.operator.raise_level()
+
     def _drain(self, fault: Fault) -> Callable[[], None]:
         self._world.operator.drain(fault.target, "LEADS_NOTHING")
         return lambda: self._world.operator.drain(fault.target, "SERVES")
@@ -172,7 +180,7 @@ class Nemesis:
 
     def _restart(self, name: str) -> None:
         machine = self._world.cluster.machines[name]
-        _disarm(machine)
+        machine.disarm()
         if not machine.is_up and not machine.gone:
             self._world.cluster.start(name)
 
@@ -188,8 +196,7 @@ class Nemesis:
     def _one_way(self, fault: Fault) -> Callable[[], None]:
         return self._cut_pairs([(fault.target, fault.other)])
 
-    def _client_cut(self, fault: Fault) -> Callable[[], None]:
-        return self._cut(fault)
+    _client_cut = _cut
 
     def _cut_pairs(self, pairs: list[tuple[str, str]]) -> Callable[[], None]:
         wire = self._world.wire
@@ -391,9 +398,3 @@ def _give_way(roles: Roles) -> None:
     for group in roles._groups.values():
         group.driver.group.hand_over()
         group.driver._wake.set()
-
-
-def _disarm(machine: Machine) -> None:
-    machine.armed = 0
-    machine.failpoint = ""
-    machine.disk.fails_next_sync = False

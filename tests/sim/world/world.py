@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,12 @@ from tests.sim.actors.caller import SHARED, Shared
 from tests.sim.actors.client import Client
 from tests.sim.actors.operator import Operator
 from tests.sim.actors.reader import LEASE_SECONDS
-from tests.sim.campaign.scenario import NODES, Scenario
+from tests.sim.campaign.result import Result
+from tests.sim.campaign.scenario import NODES, OLDER, Scenario
 from tests.sim.judges import annals, checks, exclusion
 from tests.sim.judges.leaders import watched_status
 from tests.sim.judges.ledger import Ledger
+from tests.sim.judges.levels import Legibility
 from tests.sim.judges.promises import Promises
 from tests.sim.judges.retention import Retention
 from tests.sim.judges.ruins import Ruins
@@ -54,26 +54,6 @@ TABLES = ("a.one", "a.two", "b.three", "b.four")
 Log = Callable[[float, str, str], None]
 
 
-@dataclass(slots=True)
-class Result:
-    scenario: Scenario
-    digest: int
-    violations: list[str]
-    """The first is what to look at."""
-    virtual_seconds: float
-    commands: int
-    calls: int
-    acked_commits: int
-    reads: int
-    refused_begins: int = 0
-    """Begins that were refused at the cap of open transactions."""
-    faults: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.violations)
-
-
 def run(scenario: Scenario, log: Log | None = None, planted: Sequence[tuple[str, Any]] = ()) -> Result:
     """`planted`: seams of a fault to be found (see seams.replaced)."""
     world = World(scenario, log)
@@ -104,7 +84,20 @@ class World:
         self.watch.derived_every = scenario.derived_every
         self._machines = self._rng("machines")
         machines = [self._machine(name) for name in NODES]
-        self.cluster = Cluster(loop, self.wire, seed, self._config, machines, chronicles=scenario.chronicles)
+        if scenario.two_versions:
+            for machine in machines:
+                machine.levels = OLDER
+        self.cluster = Cluster(
+            loop,
+            self.wire,
+            seed,
+            self._config,
+            machines,
+            chronicles=scenario.chronicles,
+            registers=scenario.two_versions,
+        )
+        legibility = Legibility(lambda name: self.cluster.machines[name].levels, self.violated)
+        self.watch.on_entry, self.cluster.on_catalog = legibility.entry, legibility.catalog
         self.cluster.on_stop = self._stopped
         self.cluster.on_survival = lambda name: self.violated("a failed sync ends the process", f"{name} goes on")
         self.retention = Retention(
@@ -243,6 +236,7 @@ class World:
         self.log("world", "heals")
         self.nemesis.end_all()
         self.shared.stopping = True
+        self.operator.install_everywhere()
         for machine in self.cluster.living:
             if not machine.is_up:
                 self.cluster.start(machine.name)
@@ -256,11 +250,13 @@ class World:
         if self.scenario.changes_options:
             loop.run(LATE_SECONDS, self._is_over)
             self._do("operator", lambda client: client.set_option("staleness_interval_ms", STALENESS_MILLIS))
+        if self.scenario.two_versions:
+            self._do("operator", lambda client: self.operator.finish_upgrade(client))
         reason = "it never looked"
 
         def at_rest() -> bool:
             nonlocal reason
-            reason = checks.unrest(self.watch.histories, self.cluster) or self.host.unrest()
+            reason = checks.unrest(self.watch.histories, self.cluster) or self.host.unrest() or self.operator.unrest()
             return not reason
 
         end = loop.now + SETTLE_SECONDS

@@ -29,8 +29,8 @@ def config(tmp_path: Path) -> NodeConfig:
     )
 
 
-def opened(config: NodeConfig) -> None:
-    os.close(directory.own(config))
+def opened(config: NodeConfig, levels: Levels = features.OWN) -> None:
+    os.close(directory.own(config, levels))
 
 
 def heard(config: NodeConfig, level: int) -> None:
@@ -59,14 +59,12 @@ def test_from_the_second_level_on_versions_of_before_refuse_it(config: NodeConfi
     opened(config)
 
 
-def test_a_version_that_does_not_do_the_level_refuses_it(config: NodeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_does_not_do_the_level_refuses_it(config: NodeConfig) -> None:
     heard(config, features.REGISTERED)
-    monkeypatch.setattr(features, "OWN", Levels(features.FIRST, features.FIRST))
     with pytest.raises(StartError, match="does feature levels 1 alone, and the cluster is at 2: it takes a version"):
-        opened(config)
-    monkeypatch.setattr(features, "OWN", Levels(3, 4))
+        opened(config, Levels(features.FIRST, features.FIRST))
     with pytest.raises(StartError, match="older than this one"):
-        opened(config)
+        opened(config, Levels(3, 4))
 
 
 def test_before_the_founding_nothing_is_noted(config: NodeConfig) -> None:

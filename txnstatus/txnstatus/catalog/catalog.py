@@ -329,13 +329,14 @@ def initial(
     range_span: int,
     options: Options,
     groups: int = 1,
+    level: int = features.OWN.newest,
 ) -> CatalogState:
     """What a cluster begins with: a function of its configuration, the same on every node.
 
     `groups`: logs that the shards are spread over. Each has a status range, too, unless other nodes keep those. Shards
     come from the last group on: where there are more groups than shards, the first has none, and the only range.
+    `level`: the newest that this program does.
     """
-    level = features.OWN.newest
     state = CatalogState(range_span, nodes, {}, {}, replication, participant_shards, options=options, level=level)
     status, participants = state.with_role("status"), state.with_role("participant")
     together = status == participants

@@ -1,4 +1,4 @@
-"""What a process has of the world besides its network: clocks, chance, and threads for work that blocks.
+"""What a process has of the world besides its network: clocks, chance, threads for work that blocks; and what it knows.
 
 Handed to every shell, so that the simulator can run the shells as they are, in a world of its own.
 """
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from txnstatus import features
+from txnstatus.features import Levels
 from txnstatus.measures import Measures
 from txnstatus.process.disk import Disk, OsDisk
 from txnstatus.process.sync_place import SyncPlace
@@ -34,6 +36,8 @@ class Environment:
     sync_place: SyncPlace = field(default_factory=SyncPlace)
     """Where their journals are synced."""
     measures: Measures = field(default_factory=Measures)
+    levels: Levels = features.OWN
+    """The feature levels that its program does."""
 
 
 class SteadyWall:

@@ -75,8 +75,9 @@ class RaftTransport:
         cluster: Cluster,
         tls: Tls | None = None,
         version: str = "",
+        levels: Levels = features.OWN,
     ) -> None:
-        """`version`: this program's, for people."""
+        """`version`: this program's, for people. `levels`: those that it does."""
         self._tls = tls
         self._own = pb.Hello(
             cluster_name=cluster_name,
@@ -84,8 +85,8 @@ class RaftTransport:
             incarnation=incarnation,
             protocol=PROTOCOL,
             version=version,
-            oldest_level=features.OWN.oldest,
-            newest_level=features.OWN.newest,
+            oldest_level=levels.oldest,
+            newest_level=levels.newest,
         )
         self.node_id = node_id
         self._cluster = cluster
@@ -239,7 +240,7 @@ class _Link:
         """`expected`: whom this node has dialled; it says hello first."""
         self.peer = ""
         """The other end's node id; empty before its hello."""
-        self.levels = features.OWN
+        self.levels = Levels(features.FIRST, features.FIRST)
         """The feature levels that the other end does, once it has said hello."""
         self.ended = asyncio.Event()
         self._connection = connection
