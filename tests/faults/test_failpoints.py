@@ -236,19 +236,26 @@ def _fire_in_replacement(rig: Rig, cell: Cell, mark: Path) -> None:
 
 
 def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
-    """The point is armed while a node joins and gets replicas, and the newest one of the others leaves."""
+    """The point is armed while a node joins and gets replicas, and the newest one of the others leaves; once more,
+    where whoever had been made to go leads again by then."""
     cluster = rig.cluster
-    *_, old = cluster.configs
-    new = f"n{int(old.removeprefix('n')) + 1}"
-    address = cluster.add_node(new)
-    _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
     with connect(cluster, timeout=FIRE_SECONDS) as client, ThreadPoolExecutor(1) as caller:
-        called = caller.submit(come_and_go, client, new, address, old)
-        _recover(rig, cell, mark, called)
-        called.result()
-    cluster.kill(old)
-    cluster.forget_node(old)
-    rig.await_nodes()
+        for _ in range(ATTEMPTS):
+            *_, old = cluster.configs
+            new = f"n{int(old.removeprefix('n')) + 1}"
+            address = cluster.add_node(new)
+            _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
+            called = caller.submit(come_and_go, client, new, address, old)
+            wait_until(lambda by=called: mark.exists() or by.done(), f"{cell}, or nothing", FIRE_SECONDS)  # type: ignore[misc]
+            if mark.exists():
+                _recover(rig, cell, mark)
+            called.result()
+            cluster.kill(old)
+            cluster.forget_node(old)
+            rig.await_nodes()
+            if mark.exists():
+                return
+    pytest.fail(f"nobody came to {cell} in {ATTEMPTS} attempts")
 
 
 def _recover(rig: Rig, cell: Cell, mark: Path, called: Future[Any] | None = None) -> None:
