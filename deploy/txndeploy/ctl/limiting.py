@@ -11,6 +11,7 @@ from txndeploy.terminal import listings
 from txndeploy.terminal.commands import NEGATIVE_NUMBERS, ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import console, plain
 from txnstatus.catalog.catalog import CatalogState, from_wire
+from txnstatus.errors import NotAuthorized
 from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -53,8 +54,10 @@ def limit_show(
 ) -> None:
     """Show the limits of users: one's own, and those of all to an operator."""
     with txnclient.connect(cluster, timeout=timeout) as client:
-        state = listings.catalog(client)
-    show(listings.limits(state, user), as_json=as_json)
+        answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
+    if user and answer.HasField("limits_of") and user != answer.limits_of:
+        raise NotAuthorized(f"{answer.limits_of} is shown his own limits, and those of {user} an operator alone")
+    show(listings.limits(from_wire(answer.catalog), user), as_json=as_json)
 
 
 def _changed(cluster: str, request: admin_pb2.SetLimitRequest, timeout: float) -> CatalogState:

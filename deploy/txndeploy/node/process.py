@@ -87,7 +87,7 @@ class Node:
         """`on_unfit` hears that the node has to stop, once `unfit` says why. `levels`: those that the program does."""
         self.config = config
         self.unfit: str | None = None
-        """Reason why this version cannot be in the cluster."""
+        """Reason why this node cannot be in the cluster."""
         self._on_unfit = on_unfit
         self.incarnation = randbits(63)
         bounds, self._tls = _bounds(config), _tls(config)
@@ -95,6 +95,9 @@ class Node:
         environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS), levels=levels)
         cluster = ClusterMap(directory.saved_catalog(config) or config.initial_catalog(levels.newest), config.reach)
         cluster.subscribe(lambda state: directory.keep(config, state))
+        self._was_member = config.node_id in cluster.state.nodes
+        self._see_membership(cluster.state)
+        cluster.subscribe(self._see_membership)
         cluster.subscribe(self._see_level)
         version = own_version()
         self._client = TxnSystemClient(cluster, environment, tls=self._tls)
@@ -134,9 +137,24 @@ class Node:
         """What a cluster of a level that this version does not do has in its logs, it cannot apply."""
         own = f"this version of node {self.config.node_id}"
         refusal = features.refusal(own, self._environment.levels, state.level) if state.cluster_id else None
-        if refusal is not None and self.unfit is None:
-            log.error("%s", refusal)
-            self.unfit = refusal
+        if refusal is not None:
+            self._end(refusal)
+
+    def _see_membership(self, state: CatalogState) -> None:
+        """One that is to join is in no catalog yet; one that was in it, and is not, has nothing to do any more."""
+        own = self.config.node_id
+        if own in state.nodes:
+            self._was_member = True
+        elif state.cluster_id and (self._was_member or not self.config.joins):
+            self._end(
+                f"node {own} is none of cluster {self.config.cluster_name} any more: it was removed, or another node "
+                f"has its place. Nothing in {self.config.data_dir} is in use"
+            )
+
+    def _end(self, why: str) -> None:
+        if self.unfit is None:
+            log.error("%s", why)
+            self.unfit = why
             self._on_unfit()
 
     async def start(self) -> None:

@@ -29,9 +29,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def users(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Client]]:
+def users(cluster: LocalCluster) -> Iterator[list[Client]]:
     """Clients of USERS, each of whom reads everything."""
-    authority, there = Authority.load(cluster.directory / "authority"), tmp_path_factory.mktemp("users")
+    authority, there = Authority.load(cluster.directory / "authority"), cluster.directory / "users"
     with connect(cluster.addresses, credentials=cluster.credentials) as admin:
         for name in USERS:
             authority.issue(Kind.USER, name, there / name)
@@ -99,6 +99,25 @@ def test_a_limit_of_ones_own_holds_in_place_of_that_of_all(users: list[Client], 
         ctl("config", "set", "user_open_transactions", "0")
         ctl("limit", "unset", "modest", "user_open_transactions")
     wait_until(lambda: begun(modest, 10)[0] == 10, "there is no limit any more")
+
+
+def test_who_asks_for_anothers_limits_is_refused_and_not_shown_what_holds_for_all(
+    cluster: LocalCluster, users: list[Client], ctl: Ctl
+) -> None:
+    ctl("limit", "set", "modest", "user_lock_waits", "7")
+    try:
+        modest = {"TXN_CLUSTER": cluster.addresses, VARIABLE: str(cluster.directory / "users" / "modest")}
+
+        def shown(user: str, code: int) -> str:
+            result = CliRunner().invoke(commands.app, ["limit", "show", user, "--json"], env=modest)
+            assert result.exit_code == code, result.output
+            return result.output
+
+        wait_until(lambda: '"value": 7' in shown("modest", 0), "the node that is asked has heard of it")
+        assert "modest is shown his own limits, and those of greedy an operator alone" in shown("greedy", 1)
+        assert '"user": "greedy"' in ctl("limit", "show", "greedy", "--json")
+    finally:
+        ctl("limit", "unset", "modest", "user_lock_waits")
 
 
 def test_what_the_page_shows_is_done(ctl: Ctl) -> None:

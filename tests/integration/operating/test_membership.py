@@ -85,7 +85,11 @@ def test_a_node_joins_gets_replicas_and_another_one_leaves(tmp_path: Path) -> No
             ctl(cluster, "node", "drain", "n1", "--move")
             # It said nothing of it, and a node that ran on told who asked it of moves to nodes that were gone.
             assert "Stop n1 if it runs" in ctl(cluster, "node", "remove", "n1")
-            cluster.kill("n1")
+            wait_until(lambda: cluster.exit_code("n1") is not None, "n1 hears that it is gone, and ends")
+            assert cluster.exit_code("n1") == 2
+            assert "node n1 is none of cluster" in cluster.log_path("n1").read_text()
+            cluster.start_node("n1")
+            wait_until(lambda: not cluster.running("n1"), "it does not start again either")
             cluster.forget_node("n1")
             load.more(5)
             assert all(said == {"n2", "n3", "n4"} for said in members(cluster).values())

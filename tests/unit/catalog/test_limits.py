@@ -13,6 +13,7 @@ from txnstatus.catalog.client import access_by
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.options import OF_USERS
 from txnstatus.errors import InvalidArgument, LimitReached, NotFound, TxnError
+from txnstatus.proto import admin_pb2
 from txnstatus.replicated import Rejected
 from txnstatus.roles import Rights, Role, View
 from txnstatus.security import visible
@@ -94,6 +95,13 @@ def test_a_user_is_shown_his_own_limits_and_an_operator_all() -> None:
         rights = Rights(after(catalog, *(cmd.Grant("", "", name, role) for role in roles)).grants.values())
         return [each.identity for each in visible.shown_catalog(View(name, rights), state).limited]
 
+    def told(name: str, role: Role) -> str | None:
+        view = View(name, Rights(after(catalog, cmd.Grant("", "", name, role)).grants.values()))
+        answer = visible.SHOWN["txnstatus.Admin/GetCluster"](view, admin_pb2.GetClusterResponse(catalog=state))
+        return answer.limits_of if answer.HasField("limits_of") else None
+
+    assert told("eve", Role.READER) == "eve"
+    assert told("olga", Role.OPERATOR) is None
     assert seen("ada", Role.READER) == ["ada"]
     assert seen("eve", Role.READER) == []
     assert seen("olga", Role.OPERATOR) == ["ada", "bob"]

@@ -13,12 +13,14 @@ class GetClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetClusterResponse(_message.Message):
-    __slots__ = ("catalog", "ticket_key")
+    __slots__ = ("catalog", "ticket_key", "limits_of")
     CATALOG_FIELD_NUMBER: _ClassVar[int]
     TICKET_KEY_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_OF_FIELD_NUMBER: _ClassVar[int]
     catalog: _catalog_pb2.CatalogState
     ticket_key: int
-    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ..., ticket_key: _Optional[int] = ...) -> None: ...
+    limits_of: str
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ..., ticket_key: _Optional[int] = ..., limits_of: _Optional[str] = ...) -> None: ...
 
 class SetLogLevelRequest(_message.Message):
     __slots__ = ("logger", "level")

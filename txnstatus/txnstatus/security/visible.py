@@ -77,7 +77,11 @@ def shown_catalog(view: View, state: catalog.CatalogState) -> catalog.CatalogSta
 
 
 def _cluster(view: View, answer: admin.GetClusterResponse) -> admin.GetClusterResponse:
-    return admin.GetClusterResponse(catalog=shown_catalog(view, answer.catalog), ticket_key=answer.ticket_key)
+    return admin.GetClusterResponse(
+        catalog=shown_catalog(view, answer.catalog),
+        ticket_key=answer.ticket_key,
+        limits_of=None if view.has(Role.OPERATOR) else view.identity,
+    )
 
 
 def _catalog_of(kind: Callable[..., Any]) -> Callable[[View, Any], Any]:
