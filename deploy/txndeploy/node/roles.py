@@ -214,7 +214,7 @@ class Roles:
     def _register(self) -> None:
         """What the node answers by itself; each replica adds what is asked of its group."""
         client, ranges, keepers = self._client, self._ranges, Keepers(self._client)
-        granting = Granting(client, keepers, self.registry.access)
+        granting = Granting(client, keepers, self.registry.access, self.config.warehouse, self._environment.blocking)
         for each in (self, ClusterView(client, ranges, keepers), granting, Upgrades(client, self._environment.levels)):
             self._add("Admin", each)
         if Role.MANAGER in self.config.nodes[self.config.node_id].roles:

@@ -223,13 +223,43 @@ def test_whoever_makes_a_table_owns_it_and_a_drop_ends_what_was_granted(user: Us
 
 def test_a_table_is_made_in_no_place_that_is_somebody_elses(cluster: LocalCluster, user: User) -> None:
     granted(user, "writer", "lea", "hers")
-    lea, admin, root = user("lea"), user("admin"), cluster.warehouse
+    lea, admin, root = user("lea"), user("admin"), f"{cluster.warehouse}/hers/t"
     admin.create_table("others.t", SCHEMA, location=f"{root}/place/of/t")
     for taken in ("place/of/t", "place/of", "place", "place/of/t/below", ""):
         with pytest.raises(InvalidArgument, match="is not free: somebody else has a table there"):
             lea.create_table("hers.t", SCHEMA, location=f"{root}/{taken}".rstrip("/"))
     lea.create_table("hers.t", SCHEMA, location=f"{root}/place/of/t2")
     admin.create_table("others.t2", SCHEMA, location=f"{root}/place/of/t/too")
+
+
+def test_no_link_leads_to_a_place_that_is_somebody_elses(cluster: LocalCluster, user: User) -> None:
+    granted(user, "writer", "lea", "hers")
+    admin, directory = user("admin"), Path(cluster.warehouse.removeprefix("file://"))
+    place = user("admin").create_table("others.linked", SCHEMA).location
+    with admin.transaction() as txn:
+        txn.write(rows(1), "others.linked")
+    (directory / "hers" / "led").mkdir(parents=True)
+    (directory / "hers" / "led" / "link").symlink_to(place.removeprefix("file://"))
+    for below in ("", "/below"):
+        with pytest.raises(InvalidArgument, match="is not free: somebody else has a table there"):
+            user("lea").create_table("hers.led", SCHEMA, location=f"{cluster.warehouse}/hers/led/link{below}")
+
+
+def test_nobody_takes_a_place_that_another_table_gets_by_its_name(cluster: LocalCluster, user: User) -> None:
+    granted(user, "writer", "lea", "hers")
+    lea, root = user("lea"), cluster.warehouse
+    for taken, whose in (
+        ("others/next", "table others.next"),
+        ("others/next/below", "table others.next"),
+        ("others", "database others"),
+        ("hers/other", "table hers.other"),
+        ("hers", "database hers"),
+        ("", "the cluster"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"is not free: in the warehouse that is the place of {whose}"):
+            lea.create_table("hers.mine", SCHEMA, location=f"{root}/{taken}".rstrip("/"))
+    lea.create_table("hers.mine", SCHEMA, location=f"{root}/hers/mine/deep")
+    lea.create_table("hers.too", SCHEMA, location=f"{root}/hers/mine")
 
 
 def test_a_revocation_holds_for_what_begins_then(user: User) -> None:

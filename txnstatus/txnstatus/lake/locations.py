@@ -28,6 +28,15 @@ class Location:
         same_system = (self.scheme, self.host) == (root.scheme, root.host)
         return same_system and self.path[: len(root.path)] == root.path
 
+    def overlaps(self, other: Location) -> bool:
+        """Whether one of the two is in the other, or they are the same."""
+        return self.is_within(other) or other.is_within(self)
+
+    def named_in(self, warehouse: Location) -> str | None:
+        """The table, or the database, whose place it is in the warehouse, or within whose place: by names. Empty: it is
+        the warehouse; None: it is not in that."""
+        return ".".join(self.path[len(warehouse.path) :][:2]) if self.is_within(warehouse) else None
+
     def resolved(self) -> Location:
         """Where it leads, on the local file system, through symbolic links; also where nothing is yet."""
         if self.scheme != "file":
@@ -88,6 +97,6 @@ def check(uri: str, roots: Iterable[str], others: Iterable[str] = ()) -> None:
         raise InvalidArgument(f"location {uri!r} is not allowed: it leads to {there}, and {named}", hint=hint)
     for other in map(parse, others):
         for place, root in ((location, other), (resolved, other.resolved())):
-            if place.is_within(root) or root.is_within(place):
+            if place.overlaps(root):
                 raise InvalidArgument(f"location {uri!r} is not allowed: it is another database's", hint=hint)
     file_system(uri)
