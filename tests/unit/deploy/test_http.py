@@ -95,3 +95,10 @@ async def test_a_certificate_that_changes_is_shown_at_the_next_connection(air: I
 async def test_without_tls_it_is_http() -> None:
     async with serving(None) as address:
         assert await statuses(address, True, "http") == [200, 200, 200]
+
+
+async def test_metrics_are_text_for_who_asks_for_what_does_not_read() -> None:
+    async with serving(None) as address, aiohttp.ClientSession() as session:
+        for wanted in ("application/openmetrics-text; version=x", ";;;", "x/"):
+            async with session.get(f"http://{address}/metrics", headers={"Accept": wanted}) as answer:
+                assert (answer.status, answer.content_type) == (200, "text/plain")
