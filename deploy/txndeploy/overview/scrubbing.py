@@ -22,14 +22,17 @@ _PATTERNS = (
     # A JSON web token.
     (re.compile(r"\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*"), LEFT_OUT),
     (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]{8,}"), rf"\1 {LEFT_OUT}"),
+    (re.compile(r"(?i)\b((?:proxy-)?authorization *: *\w+) +[^\s\"'\\]+"), rf"\1 {LEFT_OUT}"),
     # Who may, in a URI; and what may be anything, behind its question mark.
-    (re.compile(r"\b([a-z][a-z0-9+.-]*://)[^\s/@'\"]+@"), rf"\1{LEFT_OUT}@"),
-    (re.compile(r"\b([a-z][a-z0-9+.-]*://[^\s?'\"]+)\?[^\s'\"]+"), rf"\1?{LEFT_OUT}"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/'\"]+@"), rf"\1{LEFT_OUT}@"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://[^\s?'\"]+)\?[^\s'\"]+"), rf"\1?{LEFT_OUT}"),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), LEFT_OUT),
-    # `password=...`, `"secret": "..."`, and the latter within JSON; the quotes stay.
+    # Tokens of GitHub and of Slack.
+    (re.compile(r"\b(?:gh[a-z]_|github_pat_|xox[a-z]-)[\w-]{10,}"), LEFT_OUT),
+    # `password=...`, `"secret": "..."`, and the latter within JSON; the quotes stay. Each word is looked through once.
     (
         re.compile(
-            rf"""(?i)([\w.-]*(?:{_NAMES})[\w.-]*(?:\\?["'])?\s*[=:]\s*)"""
+            rf"""(?i)(?<![\w.-])((?=[\w.-]*?(?:{_NAMES}))[\w.-]+(?:\\?["'])?\s*[=:]\s*)"""
             r"""(?:(\\?["'])(?:(?!\2|(?<!\\)").)*\2|[^\s,;}\])"'\\]+)"""
         ),
         rf"\1\2{LEFT_OUT}\2",
