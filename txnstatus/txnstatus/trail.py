@@ -18,6 +18,9 @@ MAX_SHOWN = 100
 """Characters of a line that is none which an error repeats."""
 
 
+_FIELDS = {"n": int, "at": str, "node": str, "who": str, "did": str, "what": dict, "outcome": str, "before": str}
+
+
 class TrailBroken(ValueError):
     """A line is not what the one before it says, or is none."""
 
@@ -71,9 +74,9 @@ def read(text: bytes) -> Mapping[str, Any]:
     """What a line says. Raises TrailBroken for what is none."""
     try:
         told = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
-    if not isinstance(told, dict) or not isinstance(told.get("n"), int) or not isinstance(told.get("before"), str):
+    if not isinstance(told, dict) or any(type(told.get(name)) is not kind for name, kind in _FIELDS.items()):
         raise TrailBroken(f"{text[:MAX_SHOWN]!r} is no line of a trail")
     return told
 

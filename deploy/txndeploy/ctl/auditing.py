@@ -60,7 +60,8 @@ def verify(
 ) -> None:
     """Check that no line was changed, left out, put in or moved. Exit code 1: one was.
 
-    What was cut off at the end shows by `--known` only: keep what this says somewhere else.
+    What was cut off at the end, and a last line that was changed, show by `--known` only: keep what this says somewhere
+    else.
     """
     wanted, count, last, seen = _link(known), 0, Link(0, ""), False
     try:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,7 +82,23 @@ def test_every_bit_that_is_flipped_and_every_line_that_is_moved_shows() -> None:
     assert holds(texts[:3]) not in (None, last), "what was cut off shows by the last hash alone"
 
 
-@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"n":1}', b'{"n":"1","before":""}', b"\xff", b"null"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"n":1}',
+        b'{"n":1,"before":""}',
+        written(1)[0].replace(b'"n":1', b'"n":"1"'),
+        written(1)[0].replace(b'"n":1', b'"n":true'),
+        re.sub(rb'"who":"[^"]*"', b'"who":7', written(1)[0]),
+        re.sub(rb'"what":{[^}]*}', b'"what":[]', written(1)[0]),
+        b"[" * 100_000,
+        b"\xff",
+        b"null",
+    ],
+)
 def test_what_is_no_line_is_refused(text: bytes) -> None:
     with pytest.raises(TrailBroken, match="is no line"):
         read(text)
