@@ -8,7 +8,15 @@ import typer
 
 import txnclient
 from txndeploy.terminal import listings
-from txndeploy.terminal.commands import NEGATIVE_NUMBERS, ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.commands import (
+    NEGATIVE_NUMBERS,
+    ClusterOption,
+    JsonOption,
+    TimeoutOption,
+    ValueArgument,
+    show,
+    tells_errors,
+)
 from txndeploy.terminal.output import console, plain
 from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.errors import NotAuthorized
@@ -28,7 +36,7 @@ def limit_set(
     cluster: ClusterOption,
     user: UserArgument,
     name: NameArgument,
-    value: Annotated[int, typer.Argument(help="0: no limit.")],
+    value: ValueArgument,
     timeout: TimeoutOption = 10.0,
 ) -> None:
     """Set a limit of one user, on all nodes, for good: it holds in place of the option of that name."""

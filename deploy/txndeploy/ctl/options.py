@@ -6,7 +6,15 @@ import typer
 
 import txnclient
 from txndeploy.terminal import listings
-from txndeploy.terminal.commands import NEGATIVE_NUMBERS, ClusterOption, JsonOption, TimeoutOption, show, tells_errors
+from txndeploy.terminal.commands import (
+    NEGATIVE_NUMBERS,
+    ClusterOption,
+    JsonOption,
+    TimeoutOption,
+    ValueArgument,
+    show,
+    tells_errors,
+)
 from txnstatus.catalog.catalog import from_wire
 from txnstatus.proto import admin_pb2
 
@@ -36,7 +44,7 @@ def config_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: Ti
 @config_app.command("set", context_settings=NEGATIVE_NUMBERS)
 @tells_errors
 def config_set(
-    cluster: ClusterOption, name: str, value: int, as_json: JsonOption = False, timeout: TimeoutOption = 10.0
+    cluster: ClusterOption, name: str, value: ValueArgument, as_json: JsonOption = False, timeout: TimeoutOption = 10.0
 ) -> None:
     """Change an option on all nodes, without a restart, for good. Times are in milliseconds."""
     with txnclient.connect(cluster, timeout=timeout) as client:

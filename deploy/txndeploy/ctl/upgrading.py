@@ -40,7 +40,9 @@ def upgrade_show(cluster: ClusterOption, as_json: JsonOption = False, timeout: T
 @tells_errors
 def upgrade_finish(
     cluster: ClusterOption,
-    level: Annotated[int, typer.Option(help="Without: the newest that the node which is asked does.")] = 0,
+    level: Annotated[
+        int, typer.Option(min=0, max=(1 << 32) - 1, help="Without: the newest that the node which is asked does.")
+    ] = 0,
     timeout: TimeoutOption = 10.0,
 ) -> None:
     """Raise the feature level, for good: versions that do not do it are refused from then on.

@@ -28,6 +28,8 @@ LogLevelOption = Annotated[Level, typer.Option("--log-level", help="The least th
 LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="Lines for people, or JSON objects.")]
 NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 """Settings of a command that takes a number: -5 is one, and no option that there is not."""
+ValueArgument = Annotated[int, typer.Argument(min=-(1 << 63), max=(1 << 63) - 1, help="0: no limit, where it is one.")]
+"""What goes over the wire as a number: what is out of range is told by whoever has the range."""
 
 
 def tells_errors(command: Callable[P, None]) -> Callable[P, None]:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from txnclient import DataDamaged, NotFound
 from txnclient.info import TableInfo
 from txnclient.read.table_files import TableFiles
+from txndeploy.ctl.commands import app
 from txndeploy.terminal import listings
 from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, lines, plain
 from txnstatus.catalog.catalog import CatalogState
@@ -122,3 +124,18 @@ def test_every_column_of_the_replicas_has_a_heading() -> None:
     """The last one had none: a dash stood below nothing, and "drained" said nothing of what it was."""
     headings = [field.heading for field in listings.groups(None, CatalogState(1, {}, {}, {}, 3, 4)).fields]  # type: ignore[arg-type]
     assert all(headings), headings
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("config", "set", "user_connections", f"{1 << 63}"),
+        ("limit", "set", "alice", "user_connections", f"{-(1 << 63) - 1}"),
+        ("upgrade", "finish", "--level", "-1"),
+        ("upgrade", "finish", "--level", f"{1 << 32}"),
+    ],
+)
+def test_a_number_that_does_not_go_over_the_wire_is_refused(command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*command, "--cluster", "127.0.0.1:1"])
+    assert result.exit_code == 2, result.output
+    assert "Input should be" in result.output
