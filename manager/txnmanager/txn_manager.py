@@ -22,7 +22,7 @@ from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.membership import drain_of
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import CommitUnknown, Forgotten, NotFound, TxnError
+from txnstatus.errors import CommitUnknown, Forgotten, IllegalState, NotFound, TxnError
 from txnstatus.foreign import foreign_id, foreign_name
 from txnstatus.limits import (
     MAX_KEEP_ALIVE_IDS,
@@ -34,6 +34,8 @@ from txnstatus.proto import common_pb2 as common_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.rpc.calls import Call, PassedOn, takes_calls
+from txnstatus.security.access import is_caller
+from txnstatus.security.principals import Kind
 from txnstatus.status.ranges import OfTransaction, StatusRanges
 from txnstatus.types import DECIDED, TxnId, TxnState
 
@@ -185,6 +187,13 @@ class ClusterView:
         return admin_pb.SetOptionResponse(catalog=to_wire(state.public()))
 
     async def distrust(self, request: admin_pb.DistrustRequest) -> admin_pb.DistrustResponse:
+        """Whoever revoked his own name could not take it back, and where nobody else is an admin nobody could."""
+        kind, _, name = request.what.partition("/")
+        if kind == Kind.USER and is_caller(name) and not request.restores:
+            raise IllegalState(
+                f"{name} is who asks: he would be cut off, and could not take it back",
+                hint="let another admin do it; or revoke a certificate by its file, once there is another one",
+            )
         state = await self._catalog.change(catalog.Distrust(request.what, request.restores))
         return admin_pb.DistrustResponse(catalog=to_wire(state.public()))
 

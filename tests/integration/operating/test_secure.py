@@ -256,7 +256,8 @@ def test_a_user_who_is_revoked_is_out_and_comes_in_when_it_counts_again(
         wait_until(lambda: is_out(alice), "no node takes that certificate")
         authority.issue(Kind.USER, "alice", tmp_path / "alice")
         wait_until(lambda: not is_out(alice), "all nodes take the new one")
-    assert "would be cut off" in ctl("cert", "revoke", "node/n1", code=1, **shown).stderr
+    for kept in ("node/n1", f"user/{client.owner}"):
+        assert "would be cut off" in ctl("cert", "revoke", kept, code=1, **shown).stderr
 
 
 def is_out(client: Client, txn_id: int | None = None) -> bool:

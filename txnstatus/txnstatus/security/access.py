@@ -87,6 +87,12 @@ def shown_to_caller(txn: common.TxnInfo) -> common.TxnInfo:
     return txn if view is None else visible.shown_transaction(view, txn)
 
 
+def is_caller(identity: str) -> bool:
+    """Whether the caller of the running handler is the user of that name."""
+    view = _VIEW.get()
+    return view is not None and view.identity == identity
+
+
 def may_grant(name: str, identity: str) -> bool:
     """Whether the caller of the running handler is told what somebody has on an object: it is itself, or owns it."""
     view = _VIEW.get()
