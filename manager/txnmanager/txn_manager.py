@@ -20,7 +20,7 @@ from txnstatus.catalog import commands as catalog
 from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import shard_of_table_id
-from txnstatus.catalog.membership import drain_of
+from txnstatus.catalog.membership import check_address, drain_of
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import CommitUnknown, Forgotten, IllegalState, NotFound, TxnError
 from txnstatus.foreign import foreign_id, foreign_name
@@ -204,12 +204,13 @@ class ClusterView:
         return admin_pb.SetLimitResponse(catalog=to_wire(state.public()))
 
     async def replace_node(self, request: admin_pb.ReplaceNodeRequest) -> admin_pb.ReplaceNodeResponse:
-        command = catalog.ReplaceNode(request.old_node, request.new_node, request.address)
+        command = catalog.ReplaceNode(request.old_node, request.new_node, check_address(request.address))
         state = await self._catalog.change(command)
         return admin_pb.ReplaceNodeResponse(catalog=to_wire(state.public()))
 
     async def add_node(self, request: admin_pb.AddNodeRequest) -> admin_pb.AddNodeResponse:
-        state = await self._catalog.change(catalog.AddNode(request.node_id, request.address, tuple(request.roles)))
+        command = catalog.AddNode(request.node_id, check_address(request.address), tuple(request.roles))
+        state = await self._catalog.change(command)
         return admin_pb.AddNodeResponse(catalog=to_wire(state.public()))
 
     async def drain_node(self, request: admin_pb.DrainNodeRequest) -> admin_pb.DrainNodeResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from tests.integration.operating.replicas import RAFT, Load, members
@@ -22,6 +23,15 @@ def ctl(cluster: LocalCluster, *arguments: str, code: int = 0) -> str:
 def leaders(cluster: LocalCluster) -> dict[str, str]:
     rows = json.loads(ctl(cluster, "status", "--json"))["groups"]
     return {row["group"]: row["node"] for row in rows if row["role"] == "leader"}
+
+
+@pytest.mark.parametrize("port", ["0", "65536"])
+def test_no_node_is_at_a_port_that_there_is_not(tmp_path: Path, port: str) -> None:
+    with fast_cluster(tmp_path, nodes=1) as cluster:
+        for command in (("add", "n9"), ("replace", "n1", "n9")):
+            told = ctl(cluster, "node", *command, "--address", f"127.0.0.1:{port}", code=1)
+            assert f"nobody listens at port {port}" in told
+        assert "n9" not in ctl(cluster, "status")
 
 
 def test_a_drained_node_leads_nothing_until_it_is_undrained(tmp_path: Path) -> None:

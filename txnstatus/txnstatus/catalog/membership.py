@@ -17,6 +17,7 @@ from txnstatus.catalog.nodes import Drain, NodeInfo
 from txnstatus.catalog.placement import Move, after, emptying, moved, plan
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound
 
+MAX_PORT = 65_535
 NODE_ROLES = ("manager", "status", "participant")
 Command = (
     cmd.ReplaceNode
@@ -54,6 +55,14 @@ def drain_of(number: int) -> Drain:
         return Drain(number)
     except ValueError:
         raise InvalidArgument(f"a node serves (0), leads nothing (1) or leaves (2); not {number}") from None
+
+
+def check_address(address: str) -> str:
+    """Before it is proposed: what was proposed once is taken by every replica. Raises InvalidArgument."""
+    port = address.rpartition(":")[2]
+    if re.fullmatch(ADDRESS_PATTERN, address) and not 0 < int(port) <= MAX_PORT:
+        raise InvalidArgument(f"address {address!r}: nobody listens at port {port}; 1 to {MAX_PORT} are possible")
+    return address
 
 
 def _replace_node(state: CatalogState, wanted: Replacement, address: str) -> CatalogState:
