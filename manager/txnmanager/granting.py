@@ -21,6 +21,7 @@ from txnstatus.proto import admin_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.roles import Role, called, check_identity, check_object, check_role
 from txnstatus.security.access import Access, may_grant
+from txnstatus.security.principals import is_name
 
 
 class Granting:
@@ -43,6 +44,11 @@ class Granting:
         """
         name, table_id = check_object(request.object), ""
         role, identity = check_role(request.role), check_identity(request.identity)
+        if not is_name(identity):  # it would be taken for a grant to somebody else, or to all
+            raise InvalidArgument(
+                f"no user can be called {identity!r}: letters of English, digits and ._@:- are possible, the first "
+                "a letter or a digit"
+            )
         if "." in name:
             table_id = await self._id_of(name)
         await self._catalog.change(catalog.Grant(name, table_id, identity, role))

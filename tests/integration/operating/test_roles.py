@@ -260,6 +260,13 @@ def test_nobody_takes_a_place_that_another_table_gets_by_its_name(cluster: Local
     lea.create_table("hers.too", SCHEMA, location=f"{root}/hers/mine")
 
 
+@pytest.mark.parametrize("name", ["*", "..", "\u0430lice", "x" * 101])
+def test_nothing_is_granted_to_whom_no_certificate_can_name(user: User, name: str) -> None:
+    with pytest.raises(InvalidArgument, match="no user can be called"):
+        user("admin").grant("reader", name, on="t")
+    user("admin").revoke("reader", name, on="t")
+
+
 def test_a_revocation_holds_for_what_begins_then(user: User) -> None:
     admin = user("admin")
     admin.create_table("open.t", SCHEMA)
