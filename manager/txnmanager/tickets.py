@@ -68,8 +68,8 @@ class Tickets:
     async def require_open(self, txn_id: TxnId) -> None:
         """Raises NotAuthorized once the transaction is not open any more, NotFound."""
         found = await self._record(txn_id)
-        if TxnState(found.state) is not TxnState.OPEN:
-            raise NotAuthorized(f"transaction {txn_id} is {found.state}, and its tokens are good for nothing")
+        if (state := TxnState(found.state)) is not TxnState.OPEN:
+            raise NotAuthorized(f"transaction {txn_id} is {state}, and its tokens are good for nothing")
 
     async def _record(self, txn_id: TxnId) -> common.TxnInfo:
         request = pb.GetTransactionStateRequest(txn_id=txn_id)
