@@ -18,6 +18,7 @@ from benchmarks.suite.measures import (
     status_store,
     stream_batches,
     tls,
+    undo,
     work,
 )
 
@@ -37,4 +38,5 @@ ALL = (
     stream_batches,
     publication,
     tls,
+    undo,
 )
