@@ -13,6 +13,7 @@ from benchmarks.suite.measures import (
     postgres,
     publication,
     row_writes,
+    shell,
     small_appends,
     snapshot_pause,
     status_store,
@@ -39,4 +40,5 @@ ALL = (
     publication,
     tls,
     undo,
+    shell,
 )
