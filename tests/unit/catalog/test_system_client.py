@@ -18,7 +18,7 @@ from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import NotTheLeader, Unauthenticated, Unavailable
+from txnstatus.errors import NotTheLeader, Unavailable
 from txnstatus.process.environment import Environment
 from txnstatus.proto import admin_pb2 as pb
 from txnstatus.rpc.calls import PassedOn, Question
@@ -216,30 +216,6 @@ def test_a_catalog_that_is_led_by_a_node_unheard_of_is_found(monkeypatch: pytest
             following.cancel()
 
     assert asyncio.run(main()) == 9
-
-
-async def test_who_is_revoked_says_once_that_others_refuse_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """No node tells it what the cluster is by now: its log is where an operator finds why it does nothing."""
-    monkeypatch.setattr(catalog_client, "CALL_SECONDS", 0.01)
-    monkeypatch.setattr(catalog_client, "FOLLOW_PAUSE_SECONDS", 0.0)
-    asked = asyncio.Queue[str]()
-
-    class Refusing(AsyncChannel):
-        async def call(self, method: str, *_: object) -> Any:
-            if method.endswith("GetCluster"):
-                asked.put_nowait(method)
-            raise Unauthenticated("node/n1 is revoked")
-
-    client = TxnSystemClient(ClusterMap(founded()), Environment(), lambda _address: Refusing())
-    following = asyncio.create_task(catalog_client.CatalogClient(client).run())
-    async with asyncio.timeout(10):
-        for _ in range(3 * len(client.cluster.state.nodes)):
-            await asked.get()
-    following.cancel()
-    refused = [record.message for record in caplog.records if "refuses this node" in record.message]
-    assert refused == ["n1 refuses this node: node/n1 is revoked"]
 
 
 async def test_a_call_that_another_node_answered_says_where_that_is() -> None:

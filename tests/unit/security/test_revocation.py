@@ -17,6 +17,7 @@ from txnstatus.errors import Unauthenticated
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.revocation import is_revoked, of_name, of_serial
 from txnstatus.rpc.attempts import NoAnswer
+from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.connection import Purpose, connect
 from txnstatus.rpc.grpc_server import GrpcServer
 from txnstatus.security import tls
@@ -121,6 +122,19 @@ async def test_a_node_that_was_replaced_is_let_in_for_nothing(air: Identities, p
             await over.wait()
             assert bool(taken) == is_taken
             connection.abort()
+
+
+async def test_a_node_that_was_replaced_is_told_so(air: Identities, caplog: pytest.LogCaptureFixture) -> None:
+    """It says which cluster it means before its first call, and was refused in silence; its log says so once."""
+    async with Served(tls=air.node()) as served, asyncio.timeout(QUICK):
+        served.listener.revoked = lambda: {"node/n3"}
+        channel = PeerChannel(served.address, lambda: "air.1", air.node("n3"), "node/n1")
+        for _ in range(3):
+            with pytest.raises(NoAnswer, match="node n3 of cluster air is revoked"):
+                await channel.call(STATE, REQUEST, pb.GetTransactionStateResponse, QUICK)
+        await channel.close()
+    told = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert told == [f"{served.address}: node n3 of cluster air is revoked"]
 
 
 async def test_a_revoked_certificate_is_refused_over_grpc(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 
@@ -10,7 +11,7 @@ from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import TxnError, Unauthenticated, Unavailable
+from txnstatus.errors import TxnError, Unavailable
 from txnstatus.limits import MAX_WAIT_SECONDS
 from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
@@ -31,8 +32,6 @@ class CatalogClient:
 
     def __init__(self, client: TxnSystemClient) -> None:
         self._client = client
-        self._refused = set[str]()
-        """What others have refused this process for."""
 
     async def refresh(self) -> CatalogState:
         """What the leader says now. Raises Unavailable."""
@@ -62,17 +61,15 @@ class CatalogClient:
 
     async def _ask_anybody(self) -> None:
         """The leader may be a node that this one has not heard of; what any other has heard is committed, too."""
-        method, request = "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest()
         for node in self._client.cluster.state.nodes:
-            try:
-                answer = await self._client.call_node(node, method, request, admin_pb.GetClusterResponse, NEWS_SECONDS)
-            except Unauthenticated as error:
-                if error.message not in self._refused:  # the operator hears of it once
-                    self._refused.add(error.message)
-                    log.error("%s refuses this node: %s", node, error.message)
-            except TxnError as error:
-                log.debug("%s has no news of the catalog: %s", node, error.message)
-            else:
+            with contextlib.suppress(TxnError):
+                answer = await self._client.call_node(
+                    node,
+                    "txnstatus.Admin/GetCluster",
+                    admin_pb.GetClusterRequest(),
+                    admin_pb.GetClusterResponse,
+                    NEWS_SECONDS,
+                )
                 self._client.cluster.update(from_wire(answer.catalog))
 
     async def _ask(self, request: pb.GetCatalogRequest) -> CatalogState:

@@ -19,8 +19,12 @@ MOST_REFUSED = 256
 
 
 def refuse(connection: Connection, frame: bytes, error: TxnError) -> None:
-    """Answers the calls in the frame with the error: MOST_REFUSED at most."""
+    """Answers the calls in the frame with the error: MOST_REFUSED at most. Processes say who they mean in a frame of
+    its own before the first call: that one hears it."""
     asked, detail = read(frame) or pb.Frame(), to_detail(error)
+    if not asked.calls:
+        refuse_first(connection, error)
+        return
     replies = [pb.Reply(id=call.id, error=detail) for call in asked.calls[:MOST_REFUSED]]
     connection.send(pb.Frame(replies=replies).SerializeToString())
 
