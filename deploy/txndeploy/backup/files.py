@@ -109,6 +109,8 @@ class Backup:
                 raise InvalidArgument(str(error)) from error
         if CATALOG not in self.groups:
             raise InvalidArgument(f"{directory} has no catalog")
+        if self.manifest.data is not None:
+            self._listed(self.manifest.data)
 
     @property
     def groups(self) -> list[str]:
@@ -119,13 +121,17 @@ class Backup:
         said = self.manifest.data
         if said is None:
             raise InvalidArgument(f"{self.directory} is without the tables' files")
+        return data.decode(self._listed(said))
+
+    def _listed(self, said: DataFiles) -> bytes:
+        """The list of the tables' files. Raises InvalidArgument where it is not there, or damaged."""
         try:
             listed = (self.directory / data.LIST).read_bytes()
         except OSError as error:
             raise InvalidArgument(f"{data.LIST} of {self.directory} cannot be read: {error.strerror}") from error
         if (len(listed), hashlib.sha256(listed).hexdigest()) != (said.bytes, said.sha256):
             raise InvalidArgument(f"{data.LIST} of {self.directory} is not what was written")
-        return data.decode(listed)
+        return listed
 
     def meta(self, group: str) -> Meta:
         return snapshot.read_meta(DISK, self._path(group), group)

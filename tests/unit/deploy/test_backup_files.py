@@ -29,7 +29,8 @@ TOLD = Manifest("c.0", "cut", 5, (GroupFile("catalog", "catalog.snapshot", 3, "a
 def write(directory: Path) -> None:
     with files.new_directory(directory) as new:
         said = files.put(new, CATALOG, framed(CATALOG, META, [to_wire(STATE).SerializeToString()]))
-        files.seal(new, Manifest("c.0", "cut", 5, (said,)))
+        listed = files.put_list(new, [Copy("file:///t/f", 1, "data/0/0")], 0)
+        files.seal(new, Manifest("c.0", "cut", 5, (said,), listed))
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
