@@ -11,6 +11,8 @@ from txnstatus.values import value
 ROUNDING = 1e-6
 """Part of a transaction by which times may be off."""
 LOCK = "txnstatus.Table/Lock"
+FEW = 1_000
+"""Users of whom it costs nothing to know."""
 
 
 @value
@@ -46,7 +48,9 @@ class Users:
         self.own: Mapping[str, Shares] = {}
         """Shares of single users, by their names."""
         self._uses: dict[str, _Use] = {}
-        """Uses by name: as many as certificates name."""
+        """Uses by name of whoever has something, or has begun something of late: names come and go for years."""
+        self._sweeps_at = FEW
+        """Number of uses at which those that are over are looked for."""
 
     def connected(self, user: str) -> None:
         """One more connection; `disconnected` ends it."""
@@ -57,6 +61,7 @@ class Users:
 
     def disconnected(self, user: str) -> None:
         self._use(user).connections -= 1
+        self._forget_idle(user)
 
     def begins(self, user: str, count: int, now: float) -> None:
         """A number of transactions are to begin. `now`: seconds."""
@@ -71,6 +76,8 @@ class Users:
             has = f"can begin {wanted} more in {(left + wanted - most) / most:.2f} s"
             raise _reached(user, has, "user_begins_per_second", most, do="wait, or begin fewer a second")
         use.begins, use.at = left + count, now
+        if len(self._uses) >= self._sweeps_at:
+            self._sweep(now)
 
     def answers(self, user: str, method: str, size: int) -> None:
         """A call is taken up; `answered` ends it."""
@@ -86,6 +93,7 @@ class Users:
         use = self._use(user)
         use.bytes -= size
         use.locks -= method == LOCK
+        self._forget_idle(user)
 
     def _of(self, user: str) -> Shares:
         return self.own.get(user, self.shares)
@@ -95,6 +103,18 @@ class Users:
         if use is None:
             use = self._uses[user] = _Use()
         return use
+
+    def _forget_idle(self, user: str) -> None:
+        if self._uses[user] == _Use():
+            del self._uses[user]
+
+    def _sweep(self, now: float) -> None:
+        """What was begun is not counted any more once as much might have begun since."""
+        for user, use in self._uses.items():
+            if use.begins <= (now - use.at) * self._of(user).begins_per_second:
+                use.begins, use.at = 0.0, 0.0
+        self._uses = {user: use for user, use in self._uses.items() if use != _Use()}
+        self._sweeps_at = max(FEW, 2 * len(self._uses))
 
 
 def _reached(user: str, has: str, option: str, most: int, *, do: str = "let some end first") -> LimitReached:

@@ -21,7 +21,7 @@ from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.server import Registry
 from txnstatus.security.access import Access
 from txnstatus.security.principals import Kind, Principal
-from txnstatus.shares import LOCK, Shares, Users
+from txnstatus.shares import FEW, LOCK, Shares, Users
 
 SCAN = "txnstatus.Table/Scan"
 
@@ -183,3 +183,26 @@ def test_calls_of_grpc_and_of_the_console_count_as_all_others() -> None:
         await registry.call(LOCK, lock, caller=ada)
 
     asyncio.run(run())
+
+
+def test_users_who_have_nothing_any_more_take_nothing() -> None:
+    there = users(begins_per_second=2)
+    for number in range(10 * FEW):
+        user = f"user/{number}"
+        there.connected(user)
+        there.begins(user, 2, now=number)
+        there.answers(user, LOCK, 7)
+        there.disconnected(user)
+        there.answered(user, LOCK, 7)
+    assert len(there._uses) <= FEW
+    with pytest.raises(LimitReached, match="user_begins_per_second = 2"):
+        there.begins(user, 2, now=10 * FEW - 1)
+
+
+def test_users_who_begin_nothing_are_forgotten_at_once() -> None:
+    there = users()
+    for number in range(3):
+        there.connected(f"user/{number}")
+        there.begins(f"user/{number}", 2, now=number)
+        there.disconnected(f"user/{number}")
+    assert not there._uses
