@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, to_wire
 from txnstatus.features import Levels
 from txnstatus.process.descriptors import NO_MORE
-from txnstatus.process.disk import is_full
+from txnstatus.process.disk import GONE, is_full
 from txnstatus.process.durable import make_directory, write_file
 from txnstatus.proto import catalog_pb2 as pb
 
@@ -48,6 +49,8 @@ def own(config: NodeConfig, levels: Levels) -> int:
         raise StartError(f"data_dir {directory} is in use by another process") from error
     try:
         _make_or_check(config, levels)
+        for left in (directory / "raft").glob(f"*{GONE}"):
+            shutil.rmtree(left, ignore_errors=True)  # who ended the last process may have done so in the middle of it
     except BaseException:
         os.close(lock)
         raise

@@ -78,3 +78,11 @@ def test_an_older_state_takes_nothing_back(config: NodeConfig) -> None:
     heard(config, features.REGISTERED)
     heard(config, features.FIRST)
     assert noted(config)["level"] == features.REGISTERED
+
+
+def test_what_was_left_of_a_replica_that_is_gone_is_removed(config: NodeConfig) -> None:
+    left = config.data_dir / "raft" / "group-1.gone"
+    left.mkdir(parents=True)
+    (left / "snapshot").write_bytes(b"")
+    opened(config)
+    assert not left.exists()

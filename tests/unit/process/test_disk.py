@@ -202,3 +202,26 @@ def test_wipe_empties_a_directory(sim: SimDisk, tmp_path: Path) -> None:
     sim.wipe(tmp_path / "a")
     assert sim.names(tmp_path / "a") == []
     assert sim.names(tmp_path / "b") == ["file", "unsynced"]
+
+
+def test_a_directory_that_is_being_wiped_is_whole_or_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of a journal was left under its name, by who was killed in the middle of it."""
+    disk, directory = OsDisk(), tmp_path / "group-1"
+    disk.make_directory(directory)
+    for name in ("1.log", "2.log"):
+        put(disk, directory / name, b"entries")
+
+    class Killed(BaseException):
+        pass
+
+    def killed(path: Path) -> None:
+        (path / "1.log").unlink()
+        raise Killed
+
+    monkeypatch.setattr("txnstatus.process.disk.shutil.rmtree", killed)
+    with pytest.raises(Killed):
+        disk.wipe(directory)
+    monkeypatch.undo()
+    assert not directory.exists()
+    disk.wipe(directory)
+    assert not list(tmp_path.iterdir())

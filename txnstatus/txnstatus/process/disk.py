@@ -16,6 +16,9 @@ from typing import Protocol
 
 from txnstatus.process.descriptors import KeptDescriptors
 
+GONE = ".gone"
+"""What the name of a directory that is being wiped ends with."""
+
 
 class DiskFull(Exception):
     """There was no room, and nothing was written: it may be tried again when there is."""
@@ -65,7 +68,8 @@ class Disk(Protocol):
         """No error if there is no such file."""
 
     def wipe(self, directory: Path) -> None:
-        """The directory and all in it, where it exists; it may be there again after a crash."""
+        """The directory and all in it, where it exists: at any moment all of it is there, or nothing. After a crash it
+        may be there again."""
 
     def make_directory(self, path: Path) -> None:
         """With its parents, and all their names durable. No error if it is there."""
@@ -119,8 +123,13 @@ class OsDisk:
         path.unlink(missing_ok=True)
 
     def wipe(self, directory: Path) -> None:
+        gone = directory.with_name(directory.name + GONE)
+        if gone.exists():
+            shutil.rmtree(gone)
         if directory.exists():
-            shutil.rmtree(directory)
+            directory.rename(gone)
+            self.sync_directory(directory.parent)
+            shutil.rmtree(gone)
 
     def make_directory(self, path: Path) -> None:
         missing = []
