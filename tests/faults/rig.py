@@ -105,9 +105,9 @@ class Rig:
             RECOVERY_SECONDS,
         )
 
-    def await_nodes(self) -> None:
-        """Until every node answers. Raises TimeoutError."""
-        for node in self.cluster.configs:
+    def await_nodes(self, without: str = "") -> None:
+        """Until every node answers, but for one that is to leave. Raises TimeoutError."""
+        for node in self.cluster.configs.keys() - {without}:
             wait_until(lambda node=node: self.cluster.status(node) is not None, f"{node} answers", RECOVERY_SECONDS)  # type: ignore[misc]
 
     def await_rest(self, client: Client) -> None:

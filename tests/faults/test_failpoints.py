@@ -248,7 +248,7 @@ def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
             called = caller.submit(come_and_go, client, new, address, old)
             wait_until(lambda by=called: mark.exists() or by.done(), f"{cell}, or nothing", FIRE_SECONDS)  # type: ignore[misc]
             if mark.exists():
-                _recover(rig, cell, mark)
+                _recover(rig, cell, mark, leaves=old)
             called.result()
             cluster.kill(old)
             cluster.forget_node(old)
@@ -258,8 +258,9 @@ def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
     pytest.fail(f"nobody came to {cell} in {ATTEMPTS} attempts")
 
 
-def _recover(rig: Rig, cell: Cell, mark: Path, called: Future[Any] | None = None) -> None:
-    """When somebody has come to the point; `called`: what leads there, which tells why nobody does."""
+def _recover(rig: Rig, cell: Cell, mark: Path, called: Future[Any] | None = None, leaves: str = "") -> None:
+    """When somebody has come to the point; `called`: what leads there, which tells why nobody does. `leaves`: who ends
+    as soon as it hears that it is gone."""
     cluster = rig.cluster
 
     def came() -> str:
@@ -275,8 +276,8 @@ def _recover(rig: Rig, cell: Cell, mark: Path, called: Future[Any] | None = None
     for node in cluster.configs:
         if not cluster.running(node):
             cluster.start_node(node)
-    rig.await_nodes()
-    _arm(rig, cluster.configs, "")
+    rig.await_nodes(leaves)
+    _arm(rig, [node for node in cluster.configs if node != leaves], "")
     rig.await_progress(1)
 
 
