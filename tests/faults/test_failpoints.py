@@ -244,6 +244,7 @@ def _fire_in_membership(rig: Rig, cell: Cell, mark: Path) -> None:
             *_, old = cluster.configs
             new = f"n{int(old.removeprefix('n')) + 1}"
             address = cluster.add_node(new)
+            rig.await_nodes()
             _arm_leaders(rig, cell, f"{cell.point.name}={cell.action}@{mark}")
             called = caller.submit(come_and_go, client, new, address, old)
             wait_until(lambda by=called: mark.exists() or by.done(), f"{cell}, or nothing", FIRE_SECONDS)  # type: ignore[misc]
