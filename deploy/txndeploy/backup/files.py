@@ -52,6 +52,8 @@ def new_directory(directory: Path) -> Iterator[Path]:
 
 
 def _check_free(directory: Path) -> None:
+    if directory.is_symlink():
+        raise AlreadyExists(f"{directory} is a link: name the place to which it leads")
     if directory.exists() and any(directory.iterdir() if directory.is_dir() else (directory,)):
         raise AlreadyExists(f"{directory} is there already: give a directory that is not")
 

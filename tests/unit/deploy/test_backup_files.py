@@ -42,6 +42,17 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["backup"]
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_no_backup_takes_the_place_of_a_link(tmp_path: Path, there: bool) -> None:
+    """It failed at its end, with what the system says of a rename."""
+    place = tmp_path / "elsewhere"
+    if there:
+        place.mkdir()
+    (tmp_path / "backup").symlink_to(place)
+    with pytest.raises(AlreadyExists, match="backup is a link: name the place to which it leads"):
+        write(tmp_path / "backup")
+
+
 def test_files_of_tables_are_copied_and_put_back(tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     tables.mkdir()
