@@ -113,10 +113,13 @@ def started(directory: Path, before: Path | None, version: str) -> Iterator[tupl
 
 
 def check_replicas_are_alike(cluster: LocalCluster) -> None:
-    """At one entry all have the same state, byte for byte, whichever version they are of."""
+    """At one entry all that are of the cluster have the same state, byte for byte, whichever version they are of."""
+    with connect(cluster) as client:
+        answer = client.call("txnstatus.Admin/GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
+    nodes = from_wire(answer.catalog).nodes
 
     def at_one_entry() -> dict[str, set[bytes]]:
-        looks = [cluster.status(node, digests=True) for node in cluster.configs]
+        looks = [cluster.status(node, digests=True) for node in nodes]
         groups = [group for look in looks if look for group in look.groups]
         at = {(group.group, group.applied_index) for group in groups}
         if not all(looks) or len(at) != len({group.group for group in groups}):
@@ -298,3 +301,4 @@ def test_a_node_that_cannot_do_the_level_does_not_join(tmp_path: Path) -> None:
         assert f"and the cluster is at {NEWER_LEVEL}" in cluster.log_path("n4").read_text()
         upgraded.start_as("n4", NEWER)
         wait_until(lambda: "n3" not in upgraded.catalog().nodes, "n4 has taken the place of n3")
+        wait_until(lambda: cluster.exit_code("n3") is not None, "n3, whose place is taken, ends")
