@@ -232,6 +232,7 @@ class LocalCluster:
         if self.running(node):
             raise ValueError(f"{node} is running")
         del self.configs[node]
+        self._processes.pop(node, None)  # it may have ended by itself, which is no failure of a start
 
     def config_path(self, node: str) -> Path:
         return self.directory / node / "node.toml"
