@@ -815,6 +815,22 @@ def test_a_list_goes_through_the_ranges_from_the_newest_down() -> None:
     run(main())
 
 
+def test_a_list_has_what_is_in_ranges_of_which_its_node_has_not_heard() -> None:
+    """It was without the newest transactions, and the timeline without the last that had ended."""
+
+    async def main() -> None:
+        world = World(span=3)
+        await begun(world.ranges(), 8)
+        ranges = world.ranges()
+        assert await listed(ranges) == ([7, 6, 5, 4, 3, 2, 1, 0], False)
+        assert await listed(world.ranges(), txn_ids=[7, 1]) == ([7, 1], False)
+        asked = world.calls.count("txnstatus.Catalog/GetCatalog")
+        assert await listed(ranges, txn_ids=[7, 1]) == ([7, 1], False)
+        assert world.calls.count("txnstatus.Catalog/GetCatalog") == asked, "it knows where these are"
+
+    run(main())
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
 def test_page_by_page_a_list_is_whole(limit: int) -> None:
     async def main() -> None:

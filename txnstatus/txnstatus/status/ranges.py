@@ -269,9 +269,13 @@ class StatusRanges(AllRanges):
     async def listed(self, request: status_pb.ListTransactionsRequest) -> status_pb.ListTransactionsResponse:
         """The newest first, MAX_LISTED at most; `more` says whether to ask again, with what `next` says.
 
+        Whatever had begun by then is in it. Raises Unavailable, also where the catalog has no leader.
+
         Ids of two groups do not tell which transaction began first, so their lists are merged by the times of begins.
         """
         check_count(len(request.below), "groups of which ids are listed below one", MAX_LISTED)
+        if not request.below and (not request.txn_ids or any(map(self._is_unheard_of, map(TxnId, request.txn_ids)))):
+            await self._catalog.refresh()  # the newest are in the newest range, of which this node may not have heard
         limit = min(request.limit or MAX_LISTED, MAX_LISTED)
         below, groups = {each.group: each.txn_id for each in request.below}, list(self._state.ranges_of)
         pages = await asyncio.gather(*(self._listed_in(group, limit, request, below.get(group)) for group in groups))
