@@ -7,15 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.faults.rig import RECOVERY_SECONDS, Rig
 from tests.support import connect, wait_until
 from txnclient import Client
-from txnstatus.catalog.catalog import CatalogState, from_wire
+from txndeploy.terminal.listings import catalog
 from txnstatus.proto import admin_pb2
 
 ROLES = ("manager", "status", "participant")
-
-
-def catalog(client: Client) -> CatalogState:
-    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    return from_wire(answer.catalog)
 
 
 def drain(client: Client, node: str, what: str) -> None:

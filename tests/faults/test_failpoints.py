@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.faults.history import now
-from tests.faults.moves import catalog, come_and_go
+from tests.faults.moves import come_and_go
 from tests.faults.nemesis import CANNOT_GO_ON
 from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
 from tests.support import FAST_TXN, connect, fast_cluster, settled, wait_until
 from txnclient import Client
 from txndeploy.node.config import TxnSection
+from txndeploy.terminal.listings import catalog
 from txnstatus.process import failpoints
 from txnstatus.proto import admin_pb2
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support import FAST_TXN, SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client, Forgotten, LimitReached, NotFound, TxnState
 from txndeploy.local.cluster import LocalCluster
-from txnstatus.catalog.catalog import CatalogState, from_wire
+from txndeploy.terminal.listings import catalog
 from txnstatus.proto import admin_pb2
 
 SPAN = 10
@@ -27,11 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with connect(cluster) as connected:
         yield connected
-
-
-def catalog(client: Client) -> CatalogState:
-    answer = client.call("txnstatus.Admin/GetCluster", admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse)
-    return from_wire(answer.catalog)
 
 
 def set_option(client: Client, name: str, value: int) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from txnclient.calls.requests import names_of
 from txnclient.history.savepoints import instant, named
-from txnclient.history.timeline import CLOCKS_APART, END, UNDO, Timeline, of_record
+from txnclient.history.timeline import CLOCKS_APART, END, Timeline, of_record
 from txnclient.info import txn_summary
 from txnclient.outcome import CommitReceipt
 from txnclient.session import Session
@@ -44,6 +44,8 @@ from txnstatus.undoes import request_id_of_undo
 if TYPE_CHECKING:
     from txnclient.history.reverting import RowsBack
 
+UNDO = "undo of transaction {}"
+"""The label of an undo that is given none."""
 MAX_NAMED = 10
 """Rows that an error names."""
 MAX_SUSPECTS = 1_000

@@ -20,8 +20,6 @@ from txnstatus.types import DECIDED_COMMIT, TERMINAL, TxnState, micros_at, time_
 
 END = (1 << 63) - 1
 """Microseconds: the end of all time."""
-UNDO = "undo of transaction {}"
-"""The label of an undo that is given none."""
 CLOCKS_APART = 3_600_000_000
 """Microseconds by which a transaction may have ended before its commit's timestamp: clocks of nodes differ."""
 AT_ONCE = 64

@@ -95,7 +95,7 @@ class Node:
         environment = self._environment = Environment(disk=OsDisk(KEPT_DESCRIPTORS), levels=levels)
         cluster = ClusterMap(directory.saved_catalog(config) or config.initial_catalog(levels.newest), config.reach)
         cluster.subscribe(lambda state: directory.keep(config, state))
-        self._was_member = config.node_id in cluster.state.nodes
+        self._was_member = False
         self._see_membership(cluster.state)
         cluster.subscribe(self._see_membership)
         cluster.subscribe(self._see_level)

@@ -14,9 +14,10 @@ from tests.integration.load import WRITERS, Load, table_of
 from tests.integration.upgrade.versions import BEFORE, NEWER, NEWER_LEVEL, NOW, Versions, check_out
 from tests.support import FAST_RAFT, SCHEMA, connect, fast_cluster, rows, wait_until
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.terminal import listings
 from txnstatus import features
 from txnstatus.catalog import commands as cmd
-from txnstatus.catalog.catalog import CatalogState, from_wire
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.errors import IllegalState, TxnError
 from txnstatus.proto import admin_pb2 as pb
 from txnstatus.types import Timestamp
@@ -76,8 +77,7 @@ class Upgraded:
 
     def catalog(self) -> CatalogState:
         with connect(self.cluster) as client:
-            answer = client.call("txnstatus.Admin/GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
-        return from_wire(answer.catalog)
+            return listings.catalog(client)
 
     def all_are_registered(self, newest: int) -> bool:
         said = [info.levels for info in self.catalog().nodes.values()]
@@ -115,8 +115,7 @@ def started(directory: Path, before: Path | None, version: str) -> Iterator[tupl
 def check_replicas_are_alike(cluster: LocalCluster) -> None:
     """At one entry all that are of the cluster have the same state, byte for byte, whichever version they are of."""
     with connect(cluster) as client:
-        answer = client.call("txnstatus.Admin/GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
-    nodes = from_wire(answer.catalog).nodes
+        nodes = listings.catalog(client).nodes
 
     def at_one_entry() -> dict[str, set[bytes]]:
         looks = [cluster.status(node, digests=True) for node in nodes]
