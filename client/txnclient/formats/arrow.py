@@ -37,18 +37,24 @@ def write_files(
 
     Raises InvalidArgument, naming the column, for data that does not fit the schema.
     """
-    system, root = located(directory)
     files, count = list[DataFile](), 0
-    for number, (subdirectory, part) in enumerate(_parts(data, schema, table)):
-        count += part.num_rows
-        make_directory(system, f"{root}{subdirectory}")
-        name = f"{subdirectory}/part-{number:05}.parquet"
-        written = data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
-        files.append(_described(f"{directory}{quote(name, safe='/=')}", written, directory, schema))
+    for file in written(data, directory, schema, table, "part"):
+        files.append(file)
+        count += file.rows
         progress(count)
-    if sum(file.rows for file in files) != count:
-        raise InternalError(f"{count} rows for table {table} became {sum(file.rows for file in files)}")
     return files
+
+
+def written(data: object, directory: str, schema: Schema, table: str, stem: str) -> Iterator[DataFile]:
+    """As `write_files`, a file at a time. `stem`: of their names, another one for each writer into it."""
+    system, root = located(directory)
+    for number, (subdirectory, part) in enumerate(_parts(data, schema, table)):
+        make_directory(system, f"{root}{subdirectory}")
+        name = f"{subdirectory}/{stem}-{number:05}.parquet"
+        made = data_files.write(part, f"{root}{name}", system, row_group_size=ROWS_PER_GROUP)
+        if made.footer.num_rows != part.num_rows:
+            raise InternalError(f"{part.num_rows} rows for table {table} became {made.footer.num_rows}")
+        yield _described(f"{directory}{quote(name, safe='/=')}", made, directory, schema)
 
 
 def _parts(data: object, schema: Schema, table: str) -> Iterator[tuple[str, pa.Table]]:

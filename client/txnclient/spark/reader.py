@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions
 
 from txnclient.formats import schemas
-from txnclient.spark import alive_rows, bare_rows, listed
+from txnclient.spark import alive_rows, bare_rows, elsewhere, listed
 from txnstatus.errors import IllegalState
 from txnstatus.lake import alive, data_files, dead_rows
 from txnstatus.lake.dead_rows import DeadRows
@@ -42,7 +42,7 @@ AS_IT_IS = {
 def read_files(
     spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows = dead_rows.NONE
 ) -> DataFrame:
-    """Files without `dead` rows are one scan, the others another.
+    """Files without `dead` rows are one scan, the others another. Where Spark has no file system, there is one for all.
 
     The files' ends are looked at here, their pages by the tasks. Raises DataDamaged, FileNotFoundError.
     """
@@ -62,6 +62,8 @@ def read_places(
         places = f"{alive_rows.FILE} string, {alive_rows.ROW} bigint"
         return spark.createDataFrame([], f"{schemas.ddl(schema)}, {places}"), {}
     frame = _together(parts, schema, alive_rows.FILE, alive_rows.ROW)
+    if not elsewhere.is_for_spark(spark, files[0].path):
+        return frame, {file.path: file.path for file in files}
     whole, others = alive.by_dead_rows(files, dead)
     names = alive_rows.called(frame, [file.path for file in (*whole, *others)])
     return frame, {name: uri for uri, name in names.items()}
@@ -71,6 +73,9 @@ def _parts(
     spark: SparkSession, files: Sequence[DataFile], schema: Schema, dead: DeadRows, *, places: bool = False
 ) -> Iterator[DataFrame]:
     """Rows of the files that are alive, by as many scans as there are kinds of files; perhaps with their places."""
+    if files and not elsewhere.is_for_spark(spark, files[0].path):  # a table's files are in one file system
+        yield elsewhere.read(spark, files, schema, dead, places=places)
+        return
     whole, others = alive.by_dead_rows(files, dead)
     for some in by_bareness(whole):
         yield _rows(spark, some, schema, places=places)

@@ -7,7 +7,8 @@ to one call, and Spark's own commit protocol keeps the files of failed and dupli
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions
@@ -15,6 +16,7 @@ from pyspark.sql.types import ArrayType, DecimalType, MapType, StructField
 
 from txnclient.formats import arrow, fitting, schemas
 from txnclient.progress import Progress
+from txnclient.spark import elsewhere
 from txnclient.spark.reader import hadoop_path
 from txnstatus import partitions
 from txnstatus.ddl import Type, parse
@@ -171,6 +173,16 @@ def tasks_of(spark: SparkSession) -> Callable[[Progress], None]:
     return look
 
 
+@contextmanager
+def _explaining(table: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if explained := _explained(error, table):
+            raise explained from error
+        raise
+
+
 def _explained(error: Exception, table: str) -> InvalidArgument | None:
     """What an executor has said of the data; None: nothing."""
     said = str(error)
@@ -197,6 +209,9 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
             for source, column in zip(meant, schema.columns, strict=True)
         )
     )
+    if not elsewhere.is_for_spark(data.sparkSession, directory):
+        with _explaining(table):
+            return elsewhere.write(chosen, directory, schema, table)
     split_by = [f"{PARTITION_PREFIX}{name}" for name in schema.partition_by]
     for name, copy in zip(schema.partition_by, split_by, strict=True):
         # Spark takes what it splits by out of the files; a copy is split by, so the files keep all columns and one
@@ -211,10 +226,6 @@ def write_files(data: DataFrame, directory: str, schema: Schema, table: str) -> 
     )
     if split_by:
         writer = writer.partitionBy(*split_by)
-    try:
+    with _explaining(table):
         writer.parquet(hadoop_path(directory))
-    except Exception as error:
-        if explained := _explained(error, table):
-            raise explained from error
-        raise
     return arrow.described(parquet_files(directory), directory, schema)

@@ -23,6 +23,7 @@ from txnclient.read.table_files import TableFiles
 from txnclient.sparksql import arrow_stream, changes, definitions, parts, procedures, system
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.definitions import Definitions
+from txnclient.sparksql.reached import require_reached
 from txnclient.sparksql.scopes import Alone
 from txnclient.sparksql.seen import Seen
 from txnclient.sparksql.writes import Writes
@@ -55,7 +56,7 @@ class Tables:
         names. `spark`: as of `Writes`.
         """
         self._client, self._build = client, build
-        self._writes = Writes(client, spark)
+        self._spark, self._writes = spark, Writes(client, spark)
         self.sql = SqlSession(client, catalogs)
         """The session's transaction."""
         self._lock = threading.Lock()
@@ -192,8 +193,10 @@ class Tables:
 
     def _scan(self, request: Request) -> Request:
         """How much a scan reads. The rows are exact where it has no filter and no limit."""
+        kept = self._kept(request)
+        require_reached(self._spark, request["table"], kept.seen.table(request["table"]).location)
         there, needed = self._needed(request)
-        self._kept(request).needed[_asked(request)] = needed
+        kept.needed[_asked(request)] = needed
         dead = there.dead_in(needed)
         return {
             "rows": rows_of(needed) - dead + there.loose_rows,

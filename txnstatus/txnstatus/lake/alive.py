@@ -48,7 +48,7 @@ def batches(
         path, batch = found.fragment.path, found.record_batch
         start = read.get(path, 0)
         read[path] = start + batch.num_rows
-        rows = _alive(batch, left[path], start)
+        rows = rows_left(batch, left[path], start)
         if rows.num_rows:
             yield rows.select(target.names).cast(target)
     for part, _ in parts:
@@ -79,7 +79,7 @@ def _part(
     return fragment.subset(row_group_ids=kept, schema=schema), gone
 
 
-def _alive(batch: pa.RecordBatch, dead: BitMap, start: int) -> pa.RecordBatch:
+def rows_left(batch: pa.RecordBatch, dead: BitMap, start: int) -> pa.RecordBatch:
     """A part of a file's rows, from row `start` on, without those that are dead and those that do not hit."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -76,3 +76,12 @@ def has_bare(files: Sequence[DataFile]) -> bool:
     if isinstance(files, Files):
         return any(map(has_bare, files.parts))
     return files.has_bare if isinstance(files, Listed) else any(file.bare for file in files)
+
+
+def in_lots(files: Sequence[DataFile], most: int) -> list[list[DataFile]]:
+    """The files in lots of about the same size, the largest files first: no more lots than `most`, and none is empty.
+
+    Within a lot, too, the largest is the first.
+    """
+    order = sorted(files, key=lambda file: -file.bytes)
+    return [order[number::most] for number in range(min(most, len(order)))]

@@ -187,6 +187,12 @@ _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS
 """What says that a file system has no other name for a file, or not there, or no more of them."""
 
 
+def delete_file(uri: str) -> None:
+    """Only ever one that this process has made, and nobody has heard of. Raises OSError."""
+    system, path = located(uri)
+    system.delete_file(path)
+
+
 def delete_directory(uri: str) -> None:
     """Idempotent. Only ever the own directory of a write or a compaction. Raises OSError."""
     from pyarrow import fs
