@@ -250,6 +250,9 @@ class LimitReached(TxnError):
     code = "LIMIT_REACHED"
     grpc_status = "RESOURCE_EXHAUSTED"
 
+    again_seconds: float = 0.0
+    """Seconds after which the same request may succeed, as it goes by a rate; 0: something has to end first."""
+
 
 ERROR_CLASSES: tuple[type[TxnError], ...] = (
     InternalError,

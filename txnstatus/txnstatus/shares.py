@@ -1,15 +1,14 @@
-"""Shares: how much of one node a user may have at a time: who takes too much is refused, and nobody else."""
+"""Shares: how much of one node a user may have at a time: who takes too much waits, or is refused, and nobody else."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from txnstatus.errors import LimitReached
+from txnstatus.pace import AT_ONCE, Pace, Turn
 from txnstatus.values import value
 
-ROUNDING = 1e-6
-"""Part of a transaction by which times may be off."""
 LOCK = "txnstatus.Table/Lock"
 FEW = 1_000
 """Users of whom it costs nothing to know."""
@@ -33,10 +32,7 @@ class _Use:
     connections: int = 0
     bytes: int = 0
     locks: int = 0
-    begins: float = 0.0
-    """Transactions of late, less those that might have begun since."""
-    at: float = 0.0
-    """Time to which `begins` is counted down."""
+    pace: Pace = field(default_factory=Pace)
 
 
 class Users:
@@ -63,21 +59,32 @@ class Users:
         self._use(user).connections -= 1
         self._forget_idle(user)
 
-    def begins(self, user: str, count: int, now: float) -> None:
-        """A number of transactions are to begin. `now`: seconds."""
+    def begins(self, user: str, count: int, now: float, patience: float) -> Turn:
+        """A number of transactions are to begin; `told` ends a refusal. `now`, `patience`: as for Pace."""
         most = self._of(user).begins_per_second
         if not most:
-            return
-        use = self._use(user)
-        left = max(0.0, use.begins - (now - use.at) * most)
-        # Who begins more at once than a second has may do so where nothing is left, and waits for longer afterwards.
-        wanted = min(count, most)
-        if left + wanted > most + ROUNDING:
-            has = f"can begin {wanted} more in {(left + wanted - most) / most:.2f} s"
-            raise _reached(user, has, "user_begins_per_second", most, do="wait, or begin fewer a second")
-        use.begins, use.at = left + count, now
+            return AT_ONCE
+        turn = self._use(user).pace.begin(count, most, now, patience)
         if len(self._uses) >= self._sweeps_at:
             self._sweep(now)
+        return turn
+
+    def refusal(self, user: str, now: float, patience: float) -> Turn | None:
+        """That of whatever a user is to begin now; `told` ends it. None: something may begin, or wait."""
+        most = self._of(user).begins_per_second
+        use = self._uses.get(user)
+        return use.pace.refusal(most, now, patience) if most and use is not None else None
+
+    def told(self, user: str, turn: Turn, now: float) -> LimitReached:
+        """What a refusal says now that it has its turn, or that nobody waits for it any more."""
+        use = self._use(user)
+        use.pace.late -= turn.is_late
+        wait, again = use.pace.wait(turn.count, turn.rate, now), use.pace.again(turn.count, turn.rate, now)
+        has = f"can begin {min(turn.count, turn.rate)} more in {wait:.2f} s"
+        refusal = _reached(user, has, "user_begins_per_second", turn.rate, do="wait, or begin fewer a second")
+        refusal.again_seconds = again
+        self._forget_idle(user)
+        return refusal
 
     def answers(self, user: str, method: str, size: int) -> None:
         """A call is taken up; `answered` ends it."""
@@ -111,8 +118,8 @@ class Users:
     def _sweep(self, now: float) -> None:
         """What was begun is not counted any more once as much might have begun since."""
         for user, use in self._uses.items():
-            if use.begins <= (now - use.at) * self._of(user).begins_per_second:
-                use.begins, use.at = 0.0, 0.0
+            if use.pace.is_over(self._of(user).begins_per_second, now):
+                use.pace = Pace()
         self._uses = {user: use for user, use in self._uses.items() if use != _Use()}
         self._sweeps_at = max(FEW, 2 * len(self._uses))
 

@@ -33,6 +33,7 @@ MOST = 5_000
 """Calls that the noisy one has under way: with more it waits."""
 QUIET, NOISY = "quiet", "noisy"
 ASKED = "asked by the noisy one, a second"
+CPU = "CPU of the noisy one's program, seconds a second"
 
 
 @asynccontextmanager
@@ -81,6 +82,8 @@ class Noise:
                     task.add_done_callback(under_way.discard)
 
             yield tick
+            for task in under_way:
+                task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _ask(self, channel: PeerChannel) -> None:
@@ -129,6 +132,7 @@ class Ours(OurCluster):
             tally = await _at_a_rate(channel, seconds)
         made = await making
         tally.extra[ASKED] = made.count / made.seconds * round(point * SHARE * TICK_SECONDS) if made.seconds else 0.0
+        tally.extra[CPU] = (made.client_cpu or 0.0) / made.seconds if made.seconds else 0.0
         tally.errors += made.errors
         return tally
 

@@ -15,7 +15,7 @@ from txnclient.calls import forking
 from txnclient.calls.connections import Connections
 from txnclient.calls.traces import Contexts, calling
 from txnstatus.backoff import Backoff
-from txnstatus.errors import InvalidArgument, TxnError, Unauthenticated, Unavailable
+from txnstatus.errors import InvalidArgument, LimitReached, TxnError, Unauthenticated, Unavailable
 from txnstatus.proto.common_pb2 import ErrorDetail
 from txnstatus.rpc.attempts import Attempts, NoAnswer
 from txnstatus.rpc.errors import NOT_SERVED, from_detail
@@ -33,6 +33,8 @@ MOVES = 0.25
 """Chance with which a manager that had to ask another node is left for that one. So whoever asks two leaders in turns
 is with the right one half the time, and not always on its way to the other; nor do many clients move all at once."""
 RETRIES = Backoff(first_seconds=0.02, most_seconds=0.5, growth=1.5)
+LATER = 1.5
+"""Factor by which a client that asked for too much waits longer than it is told, at most: not all come at once."""
 NOBODY = "check that the cluster runs and that these addresses are its nodes'"
 """The hint where nobody said another."""
 
@@ -78,9 +80,10 @@ class ManagerChannel:
         attempt_seconds: float | None = None,
         on_repeat: Callable[[], None] | None = None,
     ) -> ResponseT:
-        """`on_repeat` runs before every attempt after the first: it may change the request.
+        """`on_repeat` runs before every attempt after one that may have been made: it may change the request.
 
-        Raises the final answer, or Unavailable with what was tried and what each manager said last.
+        Raises the final answer, or Unavailable with what was tried and what each manager said last. What is refused for
+        its rate is asked again when it may be done, if that is in time.
         """
         if spans.tracer is None:
             return self._call(method, request, response, timeout, attempt_seconds, on_repeat)
@@ -111,6 +114,12 @@ class ManagerChannel:
                 if wrong.keys() >= set(self.addresses):
                     raise self._nobody(method, wrong) from None
                 attempts.failed(address, error)
+            except LimitReached as error:
+                pause = error.again_seconds * random.uniform(1.0, LATER)
+                if not pause or time.monotonic() + pause >= deadline:
+                    raise
+                self.pause(pause)
+                continue  # nothing was done: it is no repetition
             except TxnError as error:
                 if not error.retriable:
                     raise

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
+import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,10 +18,15 @@ from txndeploy.ctl import commands
 from txndeploy.local.authority import Authority
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.proto import admin_pb2
+from txnstatus.proto import txn_manager_pb2 as pb
+from txnstatus.rpc.channel import PeerChannel
+from txnstatus.rpc.connection import Purpose
+from txnstatus.security import tls
 from txnstatus.security.principals import Kind
 from txnstatus.security.tls import VARIABLE
 
 Ctl = Callable[..., str]
+MANAGER = "txnstatus.TxnManager"
 USERS = ("greedy", "modest")
 
 
@@ -118,6 +126,63 @@ def test_who_asks_for_anothers_limits_is_refused_and_not_shown_what_holds_for_al
         assert '"user": "greedy"' in ctl("limit", "show", "greedy", "--json")
     finally:
         ctl("limit", "unset", "modest", "user_lock_waits")
+
+
+def test_who_floods_a_node_with_begins_is_answered_late_and_keeps_what_he_has_alive(
+    cluster: LocalCluster, users: list[Client], ctl: Ctl
+) -> None:
+    """What he asks beside them, over the same connection too, waits behind none of them, and nobody else's does."""
+    rate, flood = 5, 500
+    greedy, modest = users
+    ctl("limit", "set", "greedy", "user_begins_per_second", str(rate))
+    try:
+        wait_until(lambda: _is_late(greedy), "the node that is asked has heard of it")
+        mine = greedy.begin(keepalive_millis=1_000)
+        shown = tls.within(cluster.directory / "users" / "greedy")
+
+        async def beside() -> tuple[int, int, float]:
+            """How many of the flood were answered while he beat for three seconds, how many in the end, and how long
+            it was."""
+            channel = PeerChannel(cluster.addresses.split(",")[0], tls=shown, purpose=Purpose.CALLS)
+            loop, beat = asyncio.get_running_loop(), pb.KeepTransactionAliveRequest(txn_ids=[mine.id])
+            keep, began, answered = f"{MANAGER}/KeepTransactionAlive", loop.time(), 0
+
+            async def one() -> type[Exception] | None:
+                nonlocal answered
+                begin = pb.BeginTransactionRequest(request_id=uuid.uuid4().hex, owner=greedy.owner)
+                try:
+                    await channel.call(f"{MANAGER}/BeginTransaction", begin, pb.BeginTransactionResponse, 8.0)
+                except LimitReached:
+                    return LimitReached
+                finally:
+                    answered += 1
+                return None
+
+            tasks = [asyncio.create_task(one()) for _ in range(flood)]
+            while loop.time() < began + 3.0:
+                told = await channel.call(keep, beat, pb.KeepTransactionAliveResponse, 8.0)
+                assert not told.refused
+                await asyncio.to_thread(lambda: modest.begin().abort())
+            soon, took = answered, loop.time() - began
+            ends = await asyncio.gather(*tasks)
+            await channel.close()
+            return soon, ends.count(LimitReached), took
+
+        soon, refused, took = asyncio.run(beside())
+        assert took > 7.0 or soon <= rate + 2 * rate * (took + 1)
+        assert flood - refused <= rate + rate * 9
+        mine.abort()
+    finally:
+        ctl("limit", "unset", "greedy", "user_begins_per_second")
+    wait_until(lambda: not _is_late(greedy), "there is no limit any more")
+
+
+def _is_late(client: Client) -> bool:
+    """Whether what a user begins has to wait."""
+    began = time.monotonic()
+    for txn in client.begin_many(10) + client.begin_many(1):
+        txn.abort()
+    return time.monotonic() - began > 0.9
 
 
 def test_what_the_page_shows_is_done(ctl: Ctl) -> None:

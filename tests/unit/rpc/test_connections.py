@@ -21,7 +21,7 @@ from txnstatus.proto import admin_pb2, rpc_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.raft import transport
 from txnstatus.rpc import connection as connections
-from txnstatus.rpc import guests, line, server
+from txnstatus.rpc import guests, line, served_calls, server
 from txnstatus.rpc import listener as listeners
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.connection import Connection, Outbox, Purpose, connect, split_address
@@ -189,7 +189,7 @@ async def test_a_request_that_is_too_long_is_refused_here(monkeypatch: pytest.Mo
 
 
 async def test_an_answer_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txnstatus.rpc.server.MAX_MESSAGE_BYTES", 3)
+    monkeypatch.setattr("txnstatus.rpc.served_calls.MAX_MESSAGE_BYTES", 3)
     async with Served() as served:
         with pytest.raises(InvalidArgument, match="an answer of"):
             await served.state(2)
@@ -302,7 +302,7 @@ async def test_a_long_frame_of_many_calls_ends_its_connection_and_many_in_short_
 
 async def test_who_takes_no_answer_in_has_no_more_of_its_calls_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answers to 1,600 calls, which nobody read, were 600 MB in a node's memory."""
-    monkeypatch.setattr(server, "CLIENT_CALLS", 32)
+    monkeypatch.setattr(served_calls, "CLIENT_CALLS", 32)
     begun = 0
     call = rpc_pb2.Call(id=1, method=STATE, payload=ASKS, timeout_millis=60_000)
 
@@ -319,7 +319,7 @@ async def test_who_takes_no_answer_in_has_no_more_of_its_calls_begun(monkeypatch
         for _ in range(5):
             await served.state(2)
         before = begun
-        assert server.CLIENT_CALLS <= before < 200
+        assert served_calls.CLIENT_CALLS <= before < 200
         while begun == before:
             await reader.read(1 << 20)  # it goes on where the answers are taken in
         writer.close()
@@ -329,11 +329,11 @@ async def test_calls_that_wait_are_bounded_by_their_bytes(monkeypatch: pytest.Mo
     async def never(_request: pb.GetTransactionStateRequest) -> pb.GetTransactionStateResponse:
         return await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(server, "CLIENT_WAITING_BYTES", 1_000)
+    monkeypatch.setattr(served_calls, "CLIENT_WAITING_BYTES", 1_000)
     async with Served() as served, asyncio.timeout(SECONDS):
         served.registry.add_method(METHOD, never)
         call = rpc_pb2.Call(id=1, method=STATE, payload=ASKS, timeout_millis=60_000)
-        many = framed(*[call] * (server.CLIENT_CALLS + 1 + 1_000 // len(ASKS)))
+        many = framed(*[call] * (served_calls.CLIENT_CALLS + 1 + 1_000 // len(ASKS)))
         assert await said_and_heard(served.address, Purpose.CALLS.opening + many) == b""
 
 
@@ -353,7 +353,7 @@ async def test_so_are_those_of_all_connections_together_and_who_has_the_most_mak
             reader, writer = await asyncio.open_connection(*split_address(served.address))
             call = rpc_pb2.Call(id=1, method=STATE, group="busy", payload=ASKS, timeout_millis=60_000)
             long = rpc_pb2.Call(id=2, method="x" * 1_500, timeout_millis=60_000)
-            waiting = [call] * server.CLIENT_CALLS if count == 40 else []
+            waiting = [call] * served_calls.CLIENT_CALLS if count == 40 else []
             writer.write(Purpose.CALLS.opening + framed(*waiting, *[long if waiting else call] * count))
             held.append((reader, writer))
         reader, _ = held[1]

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.unit.harness.answering import SECONDS, STATE, Served
 from tests.unit.harness.identities import REQUEST, Identities
@@ -33,11 +31,9 @@ def users(**shares: int) -> Users:
 
 
 def begin(there: Users, user: str, count: int, now: float) -> bool:
-    try:
-        there.begins(user, count, now)
-    except LimitReached:
-        return False
-    return True
+    """Whether they begin at once."""
+    turn = there.begins(user, count, now, SECONDS)
+    return not turn.is_refused and turn.seconds == 0.0
 
 
 def test_each_limit_is_named_with_its_value_and_holds_for_each_user_by_itself() -> None:
@@ -50,12 +46,14 @@ def test_each_limit_is_named_with_its_value_and_holds_for_each_user_by_itself() 
     there.disconnected("ada")
     there.connected("ada")
 
-    there.begins("ada", 3, 10.0)
-    with pytest.raises(LimitReached, match=r"ada can begin 1 more in 0\.33 s: user_begins_per_second = 3") as reached:
-        there.begins("ada", 1, 10.0)
-    assert reached.value.hint.startswith("wait, or begin fewer a second; ")
-    there.begins("bob", 3, 10.0)
-    there.begins("ada", 1, 10.4)
+    assert begin(there, "ada", 3, 10.0)
+    turn = there.begins("ada", 3, 10.0, 0.9)
+    assert turn.is_refused
+    reached = there.told("ada", turn, 10.0)
+    assert reached.message.startswith("ada can begin 3 more in 1.00 s: user_begins_per_second = 3")
+    assert reached.hint.startswith("wait, or begin fewer a second; ")
+    assert begin(there, "bob", 3, 10.0)
+    assert begin(there, "ada", 1, 10.4)
 
     there.answers("ada", SCAN, 1 << 19)
     there.answers("ada", SCAN, 1 << 19)
@@ -87,36 +85,8 @@ def test_without_limits_nothing_is_refused() -> None:
     there = users()
     for number in range(1_000):
         there.connected("ada")
-        there.begins("ada", 1_000, 0.0)
+        assert begin(there, "ada", 1_000, 0.0)
         there.answers("ada", (SCAN, LOCK)[number % 2], 1 << 30)
-
-
-@given(
-    rate=st.integers(1, 20),
-    asked=st.lists(st.tuples(st.floats(0.0, 2.0), st.integers(1, 5)), min_size=1, max_size=60),
-)
-def test_begins_are_bounded_over_every_time_and_whoever_is_slow_is_never_refused(
-    rate: int, asked: list[tuple[float, int]]
-) -> None:
-    there, now, begun = users(begins_per_second=rate), 0.0, list[tuple[float, int]]()
-    for number, (pause, count) in enumerate(asked):
-        now, count = now + pause, min(count, rate)
-        allowed = begin(there, "ada", count, now)
-        if allowed:
-            begun.append((now, count))
-        assert allowed or pause < 1.0, "after a second of none one may begin as many as one likes"
-        assert begin(there, f"bob {number}", 1, now), "what one is refused is nothing to another"
-    for first, (since, _) in enumerate(begun):
-        for last in range(first, len(begun)):
-            until, total = begun[last][0], sum(count for _, count in begun[first : last + 1])
-            assert total <= rate + (until - since) * rate + 1e-6
-
-
-def test_who_begins_more_at_once_than_a_second_has_waits_for_as_many_seconds() -> None:
-    there = users(begins_per_second=10)
-    assert begin(there, "ada", 35, 0.0)
-    assert [begin(there, "ada", 1, now) for now in (1.0, 2.5)] == [False, False]
-    assert begin(there, "ada", 1, 2.7)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -190,19 +160,18 @@ def test_users_who_have_nothing_any_more_take_nothing() -> None:
     for number in range(10 * FEW):
         user = f"user/{number}"
         there.connected(user)
-        there.begins(user, 2, now=number)
+        assert begin(there, user, 2, number)
         there.answers(user, LOCK, 7)
         there.disconnected(user)
         there.answered(user, LOCK, 7)
     assert len(there._uses) <= FEW
-    with pytest.raises(LimitReached, match="user_begins_per_second = 2"):
-        there.begins(user, 2, now=10 * FEW - 1)
+    assert not begin(there, user, 2, 10 * FEW - 1)
 
 
 def test_users_who_begin_nothing_are_forgotten_at_once() -> None:
     there = users()
     for number in range(3):
         there.connected(f"user/{number}")
-        there.begins(f"user/{number}", 2, now=number)
+        assert begin(there, f"user/{number}", 2, number)
         there.disconnected(f"user/{number}")
     assert not there._uses

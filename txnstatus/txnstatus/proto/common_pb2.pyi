@@ -52,18 +52,20 @@ class AbortCause(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., by: _Optional[str] = ..., winner: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("code", "message", "txn_id", "hint", "cause")
+    __slots__ = ("code", "message", "txn_id", "hint", "cause", "again_millis")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     HINT_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_MILLIS_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     txn_id: int
     hint: str
     cause: AbortCause
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., txn_id: _Optional[int] = ..., hint: _Optional[str] = ..., cause: _Optional[_Union[AbortCause, _Mapping]] = ...) -> None: ...
+    again_millis: int
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., txn_id: _Optional[int] = ..., hint: _Optional[str] = ..., cause: _Optional[_Union[AbortCause, _Mapping]] = ..., again_millis: _Optional[int] = ...) -> None: ...
 
 class IdSet(_message.Message):
     __slots__ = ("bounds",)

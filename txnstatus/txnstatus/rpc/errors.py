@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from txnstatus.errors import CLASS_BY_CODE, InternalError, TxnAborted, TxnError
+from txnstatus.errors import CLASS_BY_CODE, InternalError, LimitReached, TxnAborted, TxnError
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import TxnId
 from txnstatus.wire import cause_from_wire, cause_to_wire
@@ -15,6 +16,7 @@ MAX_MESSAGE_BYTES = 1_500
 MAX_HINT_BYTES = 500
 MAX_CAUSE_BYTES = 1_000
 MAX_OBJECTS = 10
+MAX_AGAIN_MILLIS = 3_600_000
 MAX_OBJECT_BYTES = 100
 """gRPC refuses trailing metadata of more than 8 KB, whatever it is about: an error that repeated all it was given would
 never arrive."""
@@ -28,12 +30,14 @@ def to_detail(error: TxnError) -> common.ErrorDetail:
         cause = replace(
             cause, message=clip(cause.message, MAX_CAUSE_BYTES), by=clip(cause.by, MAX_HINT_BYTES), objects=objects
         )
+    again = error.again_seconds if isinstance(error, LimitReached) else 0.0
     return common.ErrorDetail(
         code=error.code,
         message=clip(error.message, MAX_MESSAGE_BYTES),
         txn_id=error.txn_id,
         hint=clip(error.hint, MAX_HINT_BYTES),
         cause=cause_to_wire(cause) if cause else None,
+        again_millis=min(math.ceil(again * 1000), MAX_AGAIN_MILLIS),
     )
 
 
@@ -55,4 +59,7 @@ def from_detail(detail: common.ErrorDetail) -> TxnError:
         except ValueError:
             cause = None  # of a kind that a newer release knows; the message tells of it
         return kind(detail.message, txn_id=txn_id, hint=detail.hint, cause=cause)
-    return kind(detail.message, txn_id=txn_id, hint=detail.hint)
+    error = kind(detail.message, txn_id=txn_id, hint=detail.hint)
+    if isinstance(error, LimitReached) and detail.again_millis:
+        error.again_seconds = detail.again_millis / 1000
+    return error

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import cast
 
@@ -26,6 +27,7 @@ from txnstatus.rpc.connection import (
 )
 from txnstatus.rpc.guests import Bounds, Guests
 from txnstatus.rpc.reading import read, refuse, refuse_first
+from txnstatus.rpc.served_calls import serve, serve_client
 from txnstatus.rpc.server import Registry
 from txnstatus.security.bearers import Bearer, Bearers
 from txnstatus.security.principals import Kind, Principal
@@ -75,7 +77,8 @@ class Listener:
         `bearers` None: nobody is known but by a certificate. `revoked`: what counts no more, as it is now."""
         self.tls, self.bearers, self.revoked = tls, bearers, revoked
         self._registry = registry
-        self.accept = {Purpose.CALLS: registry.serve_client, Purpose.PEER_CALLS: registry.serve, **accept}
+        serving = {Purpose.CALLS: partial(serve_client, registry), Purpose.PEER_CALLS: partial(serve, registry)}
+        self.accept: dict[Purpose, Accept] = {**serving, **accept}
         self.guests: Guests[Connection] = Guests(bounds)
         self.connections: set[_Guest] = set()
         self._server: asyncio.Server | None = None

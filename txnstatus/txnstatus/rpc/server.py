@@ -1,13 +1,11 @@
-"""The serving side: a registry of handlers, and the ways that lead to it."""
+"""The serving side: a registry of handlers, whichever way calls come to it."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -17,19 +15,13 @@ from google.protobuf.message_factory import GetMessageClass
 from txnstatus.errors import InvalidArgument, TxnError, Unavailable
 from txnstatus.limits import MAX_PLAIN_REQUEST_BYTES, MAX_REQUEST_BYTES
 from txnstatus.measures import Measures
-from txnstatus.proto import rpc_pb2 as pb
 from txnstatus.rpc import bulk
-from txnstatus.rpc.arrived import Arrived
-from txnstatus.rpc.calls import Answer, Call, Handler, asked, failed, handler_of
-from txnstatus.rpc.connection import MAX_MESSAGE_BYTES, Connection, Outbox
-from txnstatus.rpc.deadlines import Deadlines, answer_by
-from txnstatus.rpc.errors import NOT_SERVED, clip, to_detail
-from txnstatus.rpc.identity import check_cluster
+from txnstatus.rpc.calls import Call, Handler, asked, failed, handler_of
+from txnstatus.rpc.errors import NOT_SERVED, clip
 from txnstatus.rpc.load import Load
 from txnstatus.rpc.methods import full_name, is_method, snake
-from txnstatus.rpc.open_only import RequireOpen, begin_in_scope
+from txnstatus.rpc.open_only import RequireOpen
 from txnstatus.rpc.owners import check_call, claim
-from txnstatus.rpc.reading import read
 from txnstatus.rpc.recording import Recording, around
 from txnstatus.rpc.turns import Turns
 from txnstatus.security.access import Access
@@ -40,19 +32,8 @@ CALLS_PER_TURN = 256
 """Calls that begin in one turn of the loop: others have theirs in between."""
 BULKY = frozenset(["txnstatus.Table/WriteRows"])
 """Methods whose requests may be as long as any: what is long in them is one field."""
-MAX_WAITING_CALLS = 100_000
-"""Calls of one connection that have not begun: with more it ends."""
-CLIENT_CALLS = 128
-"""Calls of one connection of a client that run at one time: the others wait, as all do while it takes no answer in.
-
-More than wait for a commit over one connection: behind those, a heartbeat would come too late.
-"""
-CLIENT_WAITING_BYTES = 32 << 20
-"""Bytes of calls of one connection of a client that wait: with more it ends."""
 CLIENTS_BYTES = 256 << 20
 """Bytes of calls of all clients that wait or run: with more the connection ends that has the most of them."""
-CALL_BYTES = 500
-"""What a call takes for itself."""
 MAX_GROUP_BYTES = 100
 """Bytes of a group's name that an error repeats."""
 
@@ -87,7 +68,8 @@ class Registry:
         self.recording = Recording()
         self._methods: dict[str, dict[str, _Method]] = {"": {}}
         """Group → method → what answers it."""
-        self._of_clients = Load(CLIENTS_BYTES)
+        self.clients = Load(CLIENTS_BYTES)
+        """What the calls of all clients keep."""
         self.leaving: TxnError | None = None
         """What clients hear from now on; None: the process serves them."""
         self.require_open: RequireOpen | None = None
@@ -98,7 +80,7 @@ class Registry:
     @property
     def clients_bytes(self) -> int:
         """Bytes of clients' calls that wait or run."""
-        return self._of_clients.bytes
+        return self.clients.bytes
 
     def add(self, service: ServiceDescriptor, implementation: object, group: str = "") -> None:
         """Each rpc of the service for which `implementation` has a method, its name in snake case."""
@@ -196,6 +178,8 @@ class Registry:
         """One call, by itself; who asks waits so long. `caller`: as for `read`. `trace`: the context that came with it.
         Raises TxnErrors only."""
         request = self.read(method, payload, group, caller)
+        by = asyncio.get_running_loop().time() + seconds
+        await self._turn(caller, method, request, seconds)
 
         def ask(calls: Sequence[Call]) -> None:
             for call in calls:
@@ -204,21 +188,26 @@ class Registry:
 
         act = self.recording.wanted(caller, method, request)
         with self.access.answering(caller, method, len(payload)):
-            answer = await around(act, lambda: asked(request, seconds, ask))
+            answer = await around(act, lambda: asked(request, by - asyncio.get_running_loop().time(), ask))
         return self.access.shown(caller, method, answer)
 
-    def serve(self, connection: Connection) -> None:
-        """Answers the calls that come over it, until it ends."""
-        ServedCalls(self, connection)
-
-    def serve_client(self, connection: Connection) -> None:
-        """As `serve`, for whoever may be anybody: what it keeps of the process's memory is bounded."""
-        ServedCalls(self, connection, self._of_clients)
+    async def _turn(self, caller: Principal | None, method: str, request: Message, patience: float) -> None:
+        """Waits for that of a call. Raises LimitReached when it is refused."""
+        loop, refusal = asyncio.get_running_loop(), None
+        turn = self.access.turn(caller, method, request, loop.time(), patience)
+        try:
+            if turn.seconds > 0:
+                await asyncio.sleep(turn.seconds)
+        finally:
+            if turn.is_refused:
+                refusal = self.access.told(caller, turn, loop.time())
+        if refusal is not None:
+            raise refusal
 
     async def leave(self, why: TxnError) -> None:
         """Clients' calls that have not begun hear why, and ask elsewhere. Returns when all others are answered."""
         self.leaving = why
-        await self._of_clients.idle.wait()
+        await self.clients.idle.wait()
 
     def _not_served(self, method: str, group: str) -> TxnError:
         """What there is may be served here soon: a node takes up groups and services as the catalog tells it to."""
@@ -232,161 +221,3 @@ class Registry:
         if any(method in methods for methods in self._methods.values()):
             return InvalidArgument(f"{method} is answered by the leader of a group, which the call has to name")
         return Unavailable(f"this node does not serve {method} now", hint=NOT_SERVED)
-
-
-class ServedCalls:
-    """The calls that come over one connection. The answers of one turn of the loop leave together."""
-
-    def __init__(self, registry: Registry, connection: Connection, load: Load | None = None) -> None:
-        """`load`: that of all clients, where it is one of theirs. Then what it keeps of the process is bounded."""
-        self._registry = registry
-        self._connection = connection
-        self._load = load
-        self._caller = connection.principal if load is not None else None
-        """Principal of the certificate; None: there is none, or it calls for whom it says."""
-        self._replies: Outbox[pb.Reply] = Outbox(lambda replies: pb.Frame(replies=replies))
-        self._replies.open(connection)
-        connection.on_room = self._on_room
-        self._waiting: deque[tuple[pb.Call, float, int]] = deque()
-        """Calls that have not begun, with when they came, and their sizes."""
-        self._waiting_bytes = 0
-        self._beginning = False
-        self._running: dict[Arrived, None] = {}
-        self._deadlines: Deadlines[Arrived] = Deadlines(self._too_late)
-        """Whoever called has given up by then, and needs no answer."""
-        self._meant = ""
-        """The id of the cluster that the other side means; empty: it has not said."""
-        self._introduced = ""
-        connection.take_up(self._take, self._end)
-
-    def _take(self, data: bytes) -> None:
-        frame = read(data)
-        if frame is None or len(self._waiting) + len(frame.calls) > MAX_WAITING_CALLS:
-            self._connection.abort()
-            return
-        calls = frame.calls
-        if frame.HasField("hello"):
-            self._meant = frame.hello.cluster_id
-        if calls:
-            self._introduce()
-        now = asyncio.get_running_loop().time()
-        sizes = [call.ByteSize() + CALL_BYTES for call in calls]
-        if self._load is not None:
-            self._load.more(self, sum(sizes))
-            if self._connection.is_ending:
-                return
-        self._waiting.extend((call, now, size) for call, size in zip(calls, sizes, strict=True))
-        self._waiting_bytes += sum(sizes)
-        if not self._beginning:
-            self._begin()
-        if self._load is not None and self._waiting_bytes > CLIENT_WAITING_BYTES:
-            self._connection.abort()
-
-    def give_up(self) -> None:
-        """Ends it at once, with all that it has under way."""
-        self._connection.abort()
-        self._end("")
-
-    def _begin(self) -> None:
-        """As many of those that wait as may begin in this turn, in their order."""
-        now = asyncio.get_running_loop().time()
-        self._beginning = False
-        for _ in range(self._registry.turns.take(self._caller, len(self._waiting), CALLS_PER_TURN)):
-            if not self._may_begin():
-                break
-            call, came, size = self._waiting.popleft()
-            self._waiting_bytes -= size
-            left = call.timeout_millis / 1000 - (now - came)
-            if left <= 0 < call.timeout_millis:
-                self._less(size)
-                continue  # whoever called has given up
-            try:
-                if self._load is not None and self._registry.leaving is not None:
-                    raise self._registry.leaving
-                check_cluster(self._meant, self._registry.cluster_id())
-                request = self._registry.read(call.method, call.payload, call.group, self._caller)
-                self._registry.access.answers(self._caller, call.method, size)
-            except TxnError as error:
-                self._less(size)
-                self._reply(pb.Reply(id=call.id, error=to_detail(error)))
-                continue
-            served = Arrived(call, request, answer_by(left), came, size, self.answered)
-            served.view = self._registry.access.view(self._caller)
-            self._running[served] = None
-            self._deadlines.add(served, left)
-            served.act = self._registry.recording.wanted(self._caller, call.method, request)
-            if served.act is None:
-                begin_in_scope(self._registry, self._caller, call.method, served, call.group)
-            else:
-                served.act.begin(partial(self._registry.recorded, call.method, served, call.group))
-        # What more is asked than may begin waits on the other side, and costs nobody anything.
-        had_its_turn = self._load is not None and self._may_begin()
-        (self._connection.hold_up if had_its_turn else self._connection.go_on)()
-        self._begin_soon()
-
-    def _may_begin(self) -> bool:
-        """Whether one that waits may: a client that has much under way, or takes no answer in, has to wait."""
-        held_up = self._load is not None and (self._connection.full or len(self._running) >= CLIENT_CALLS)
-        return bool(self._waiting) and not held_up
-
-    def _begin_soon(self) -> None:
-        if self._waiting and not self._beginning and self._may_begin():
-            self._beginning = True
-            asyncio.get_running_loop().call_soon(self._begin)
-
-    def _on_room(self) -> None:
-        self._replies.flush()
-        self._begin_soon()
-
-    def answered(self, call: Arrived, answer: Answer) -> None:
-        self._over(call)
-        if call.act is not None:
-            call.act.end(answer)
-        measures = self._registry.measures
-        measures.calls[call.method].add(asyncio.get_running_loop().time() - call.came)
-        if isinstance(answer, TxnError):
-            measures.refusals[call.method, answer.code] += 1
-            self._reply(pb.Reply(id=call.id, error=to_detail(answer)))
-            return
-        response = self._registry.access.shown(self._caller, call.method, answer).SerializeToString()
-        if len(response) > MAX_MESSAGE_BYTES:
-            error = InvalidArgument(f"an answer of {len(response)} bytes: {MAX_MESSAGE_BYTES} are possible")
-            self._reply(pb.Reply(id=call.id, error=to_detail(error)))
-        else:
-            self._reply(pb.Reply(id=call.id, payload=response, led_at=call.led_at))
-
-    def _reply(self, reply: pb.Reply) -> None:
-        self._introduce()
-        self._replies.add(reply)
-
-    def _too_late(self, call: Arrived) -> None:
-        call.give_up()
-        self._over(call)
-
-    def _over(self, call: Arrived) -> None:
-        self._less(call.size)
-        if self._running.pop(call, call) is None:
-            self._registry.access.answered(self._caller, call.method, call.size)
-        self._deadlines.remove(call)
-        self._begin_soon()
-
-    def _introduce(self) -> None:
-        """The other side knows before an answer which cluster it is of, even if that came to be while it waited."""
-        if self._introduced != (own := self._registry.cluster_id()):
-            self._introduced = own
-            self._connection.send(pb.Frame(hello=pb.Frame.Hello(cluster_id=own)).SerializeToString())
-
-    def _less(self, size: int) -> None:
-        if self._load is not None:
-            self._load.less(self, size)
-
-    def _end(self, _why: str) -> None:
-        if self._load is not None:
-            self._load.no_more(self)
-        self._deadlines.clear()
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        for call in list(self._running):
-            call.give_up()
-            self._registry.access.answered(self._caller, call.method, call.size)
-        self._running.clear()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Collection, Iterable, Iterator
 from contextvars import ContextVar
 
 from google.protobuf.message import Message
 
+from txnstatus.errors import LimitReached
+from txnstatus.pace import AT_ONCE, Turn
 from txnstatus.proto import common_pb2 as common
 from txnstatus.roles import Granted, Rights, Role, View
 from txnstatus.security import authority, scopes, visible
@@ -34,13 +35,29 @@ class Access:
         self.rights = Rights(granted, self._admins)
 
     def check(self, caller: Principal | None, method: str, request: Message) -> None:
-        """`caller` None: it is not known who calls, and all may do all. Raises NotAuthorized, LimitReached."""
+        """`caller` None: it is not known who calls, and all may do all. Raises NotAuthorized."""
         if caller is not None and not caller.is_process:
             authority.check(self.rights, caller.owner, method, request)
             if caller.scope is not None:
                 scopes.check(caller.scope, method, request)
-            if method == BEGIN:
-                self.users.begins(caller.owner, request.count or 1, time.monotonic())  # type: ignore[attr-defined]
+
+    def refusal(self, caller: Principal | None, method: str, now: float, patience: float) -> Turn | None:
+        """That of a call of which nothing has been read; `told` ends it. None: it may be done. `now`, `patience`: as
+        for Pace."""
+        if method != BEGIN or caller is None or caller.is_process:
+            return None
+        return self.users.refusal(caller.owner, now, patience)
+
+    def turn(self, caller: Principal | None, method: str, request: Message, now: float, patience: float) -> Turn:
+        """When a call is done, or refused; then `told` ends it."""
+        if method != BEGIN or caller is None or caller.is_process:
+            return AT_ONCE
+        return self.users.begins(caller.owner, request.count or 1, now, patience)  # type: ignore[attr-defined]
+
+    def told(self, caller: Principal | None, turn: Turn, now: float) -> LimitReached:
+        """What a refusal says when it has its turn, or is waited for no more."""
+        assert caller is not None, "nobody else is refused"
+        return self.users.told(caller.owner, turn, now)
 
     def answers(self, caller: Principal | None, method: str, size: int) -> None:
         """A call of so many bytes is taken up; `answered` ends it. Raises LimitReached."""
