@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+import contextlib
+import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 from txnmanager.keepers import CALL_SECONDS, Keepers
+from txnmanager.places import Places
 from txnstatus.catalog import commands as catalog
 from txnstatus.catalog import grants
 from txnstatus.catalog.catalog import shard_group
@@ -14,12 +16,10 @@ from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, NotFound
-from txnstatus.lake import locations
-from txnstatus.lake.locations import Location
 from txnstatus.names import check_renamed, check_table_name
 from txnstatus.proto import admin_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
-from txnstatus.roles import Role, called, check_identity, check_object, check_role
+from txnstatus.roles import Role, check_identity, check_object, check_role
 from txnstatus.security.access import Access, may_grant
 from txnstatus.security.principals import is_name
 
@@ -28,14 +28,20 @@ class Granting:
     """Implements what the Admin service has of grants, and the making and renaming of tables."""
 
     def __init__(
-        self, client: TxnSystemClient, keepers: Keepers, access: Access, warehouse: str, blocking: Executor
+        self,
+        client: TxnSystemClient,
+        keepers: Keepers,
+        access: Access,
+        warehouse: str,
+        blocking: Executor,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`warehouse`: where tables are that name no location. `blocking`: threads that follow links."""
         self._client, self._cluster = client, client.cluster
         self._catalog = CatalogClient(client)
         self._keepers = keepers
         self._access = access
-        self._warehouse, self._blocking = warehouse, blocking
+        self._places = Places(client, self._owns, warehouse, blocking, monotonic)
 
     async def grant(self, request: pb.GrantRequest) -> pb.GrantResponse:
         """This node goes by it when it is answered; each other one within a moment, if it reaches the catalog.
@@ -82,9 +88,14 @@ class Granting:
         is_users = bool(request.owner) and "/" not in request.owner
         if is_users and not self._owns(check_identity(request.owner), name):
             grants.check_room(self._cluster.state.grants, 1)
-        if is_users and request.location:
-            await self._check_location(name, request.location, request.owner)
-        answer = await self._keepers.call(name, method, request, table_pb.CreateTableResponse)
+        asked = table_pb.CreateTableRequest()
+        asked.CopyFrom(request)
+        asked.reservation = ""
+        async with contextlib.AsyncExitStack() as held:
+            if is_users and request.location:
+                reserved = self._places.reserved(name, request.location, request.owner)
+                asked.reservation = await held.enter_async_context(reserved)
+            answer = await self._keepers.call(name, method, asked, table_pb.CreateTableResponse)
         if is_users:
             await self._owned(name, answer.table.table_id, request.owner)
         return answer
@@ -119,35 +130,6 @@ class Granting:
         request, response = table_pb.GetTableRequest(name=table), table_pb.GetTableResponse
         return (await self._keepers.call(table, "txnstatus.Table/GetTable", request, response)).table.table_id
 
-    async def _check_location(self, name: str, location: str, owner: str) -> None:
-        """Raises InvalidArgument where a table that somebody else owns has files there, above it, or below it, or gets
-        its place there by its name: who owns a table may have what is in its directory removed. All shards are asked:
-        few tables say where they are."""
-        wanted, warehouse, blocking = locations.parse(location), locations.parse(self._warehouse), self._blocking
-        loop, taken = asyncio.get_running_loop(), f"location {location[:500]!r} is not free"
-        for shard in self._cluster.state.shards:
-            request, more = table_pb.ListTablesRequest(), True
-            while more:
-                answer = await self._client.call_leader(
-                    shard_group(shard), "txnstatus.Table/ListTables", request, table_pb.ListTablesResponse, CALL_SECONDS
-                )
-                there = [
-                    locations.parse(table.location)
-                    for table in answer.tables
-                    if table.name != name and not self._owns(owner, table.name)
-                ]
-                if await loop.run_in_executor(blocking, _overlaps, wanted, there):
-                    raise InvalidArgument(f"{taken}: somebody else has a table there")
-                more = answer.more
-                request = table_pb.ListTablesRequest(after=answer.tables[-1].name if answer.tables else "")
-        leads_to, is_there = await loop.run_in_executor(blocking, lambda: (wanted.resolved(), warehouse.resolved()))
-        for whose in (wanted.named_in(warehouse), leads_to.named_in(is_there)):
-            if whose not in (None, name) and not self._owns(owner, whose):
-                raise InvalidArgument(
-                    f"{taken}: in the warehouse that is the place of {called(whose)}",
-                    hint="choose none, or one below the place of the table's own name, or in one of table_roots",
-                )
-
     async def _owned(self, name: str, table_id: str, owner: str) -> None:
         """Nothing is granted any more on another table of the name; and the owner has the role, if that is not so by
         what is granted on what the table is in."""
@@ -159,9 +141,3 @@ class Granting:
 
     def _owns(self, identity: str, name: str) -> bool:
         return bool(self._access.rights.on(identity, name) & Role.OWNER.bit)
-
-
-def _overlaps(wanted: Location, there: Iterable[Location]) -> bool:
-    """Whether a location and one of some others are in each other, also through links. Blocking."""
-    leads_to = wanted.resolved()
-    return any(wanted.overlaps(each) or leads_to.overlaps(each.resolved()) for each in there)

@@ -64,7 +64,15 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
         "forget_grants": pb.CatalogCommand(forget_grants={"table": "bad.t", "table_id": "0.0"}),
         "raise_level": pb.CatalogCommand(raise_level={"level": features.OWN.newest}),
         "remove_foreign": pb.CatalogCommand(remove_foreign={"name": FOREIGN}),
+        "reserve_place": pb.CatalogCommand(reserve_place={"wanted": reservation(), "ended": ["2"]}),
+        "free_place": pb.CatalogCommand(free_place={"number": "1"}),
     }[kind]
+
+
+def reservation(**differing: object) -> pb.CatalogState.Reservation:
+    place = ["file", "", "lake"]
+    fields = {"number": "1", "owner": "alice", "table": "bad.apart", "place": place, "leads_to": place, **differing}
+    return pb.CatalogState.Reservation(**fields)  # type: ignore[arg-type]
 
 
 def catalog(world: World) -> pb.CatalogState:
@@ -172,6 +180,13 @@ def test_wrong_changes(world: World, kind: str, becomes_others: bool) -> None:
         ({"set_limit": {"identity": "node/n1", "name": "user_lock_waits", "value": 7}}, InvalidArgument),
         ({"set_limit": {"identity": "alice", "name": "user_lock_waits", "value": -1}}, InvalidArgument),
         ({"set_limit": {"identity": "alice", "name": "user_lock_waits", "value": 2**31}}, InvalidArgument),
+        ({"reserve_place": {}}, InvalidArgument),
+        ({"reserve_place": {"wanted": reservation(number="")}}, InvalidArgument),
+        ({"reserve_place": {"wanted": reservation(number="x" * 101)}}, InvalidArgument),
+        ({"reserve_place": {"wanted": reservation(owner="node/n1")}}, InvalidArgument),
+        ({"reserve_place": {"wanted": reservation(table="b ad.t")}}, InvalidArgument),
+        ({"reserve_place": {"wanted": reservation(place=["file"])}}, InvalidArgument),
+        ({"reserve_place": {"wanted": reservation(leads_to=["file", "", "x" * 5_000])}}, InvalidArgument),
         ({"turn_ticket_key": {"after": 7, "key": bytes(32)}}, IllegalState),
         ({"turn_ticket_key": {"after": 0, "key": b"short"}}, InvalidArgument),
         ({"raise_level": {"level": 0}}, IllegalState),

@@ -38,6 +38,7 @@ def of_cut(cut: Cut) -> dict[str, Any]:
         "placements": dict(state.placements),
         "options": {name: value for name, value, _ in state.options.items()},
         "level": state.level,
+        "reserved": [[each.number, each.owner, each.table, *each.leads_to] for each in state.reserved],
         "limits": {user: dict(limits) for user, limits in state.limits.items()},
         "nodes": {
             node: [info.drain.name, str(info.levels)] for node, info in sorted(state.nodes.items()) if info.levels

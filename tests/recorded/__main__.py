@@ -5,6 +5,7 @@ It is run once for a release, and never again for the same name: what was record
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
@@ -23,7 +24,12 @@ from txnclient.compact.worker import Worker
 from txndeploy.backup import recovering, taking
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import RaftSection, TxnSection
+from txnstatus.catalog import commands as cmd
+from txnstatus.catalog.catalog import CATALOG
+from txnstatus.catalog.reserving import Reservation
 from txnstatus.proto import admin_pb2, rpc_pb2
+from txnstatus.proto.catalog_pb2 import CatalogState
+from txnstatus.rpc.channel import PeerChannel
 
 RAFT = RaftSection(snapshot_entries=60, segment_bytes=16_384)
 """A snapshot in the middle, and several segments after it."""
@@ -44,6 +50,7 @@ def main(name: str) -> None:
                 _listen(client, frames)
                 _fill(client)
                 _fill_level_2(client)
+                asyncio.run(_fill_level_3(cluster.addresses))
                 taking.take(client, directory / "backup")
             cluster.stop_node("n1")
         data = directory / "n1" / "data"
@@ -124,6 +131,15 @@ def _fill_level_2(client: Client) -> None:
     drains = admin_pb2.DrainNodeRequest(node_id="n1", drain="LEADS_NOTHING")
     client.call("txnstatus.Admin/DrainNode", drains, admin_pb2.DrainNodeResponse)
     client.call("txnstatus.Admin/Rebalance", admin_pb2.RebalanceRequest(), admin_pb2.RebalanceResponse)
+
+
+async def _fill_level_3(address: str) -> None:
+    """A table that is just about to be made."""
+    wanted = Reservation("r1", "ada", "air.apart", ("file", "", "lake"), ("file", "", "mnt", "lake"))
+    command = cmd.to_wire(cmd.ReservePlace(wanted))
+    channel = PeerChannel(address)
+    await channel.call("txnstatus.Catalog/ChangeCatalog", command, CatalogState, 5.0, CATALOG)
+    await channel.close()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ FIRST = 1
 REGISTERED = 2
 """The level from which on nodes say in the catalog which version they are of."""
 
+PLACES = 3
+"""The level from which on a place is reserved in the catalog for who makes a table there."""
+
 
 @value
 class Levels:
@@ -32,7 +35,7 @@ class Levels:
         return f"{self.oldest} to {self.newest}" if self.oldest < self.newest else f"{self.oldest} alone"
 
 
-OWN = Levels(FIRST, REGISTERED)
+OWN = Levels(FIRST, PLACES)
 """The levels that this version does."""
 
 COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
@@ -44,6 +47,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
             "RaiseLevel",  # proposed once every node has said that it does the level above
         ),
         REGISTERED: ("RegisterNode", "SetLimit", "AddNode", "DrainNode", "RemoveNode", "Rebalance"),
+        PLACES: ("ReservePlace", "FreePlace"),
     },
     "status": {
         FIRST: (

@@ -93,6 +93,8 @@ class TableService:
         self._check_strategy(conflicts)
         created = await self._ranges.snapshot()
         location = await self._location(name, request.location.rstrip("/"))
+        if request.location and request.reservation:
+            await self._ranges.check_reserved(request.reservation)
         check_publication(properties, location, schema.primary_key)
         its = name, schema, location, request.request_id, conflicts, created, properties
         made = self._clock.now() if self._level() >= features.FIELDS["shard.CreateTable.made"] else NO_TIMESTAMP

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,8 @@ User = Callable[[str], Client]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with fast_cluster(tmp_path_factory.mktemp("roles"), secure=True) as running:
+    roots = [tmp_path_factory.mktemp("apart").as_uri()]
+    with fast_cluster(tmp_path_factory.mktemp("roles"), secure=True, table_roots=roots) as running:
         yield running
 
 
@@ -230,6 +233,28 @@ def test_a_table_is_made_in_no_place_that_is_somebody_elses(cluster: LocalCluste
             lea.create_table("hers.t", SCHEMA, location=f"{root}/{taken}".rstrip("/"))
     lea.create_table("hers.t", SCHEMA, location=f"{root}/place/of/t2")
     admin.create_table("others.t2", SCHEMA, location=f"{root}/place/of/t/too")
+
+
+def test_of_two_users_at_the_same_moment_one_gets_a_place(cluster: LocalCluster, user: User) -> None:
+    for name in ("lea", "leo"):
+        granted(user, "writer", name, f"of_{name}")
+    root, ready = cluster.configs["n1"].table_roots[0], threading.Barrier(2)
+
+    def makes(name: str, place: int) -> str:
+        """Empty, or why it is refused."""
+        below = "/below" if name == "leo" else ""
+        ready.wait(timeout=30)
+        try:
+            user(name).create_table(f"of_{name}.t{place}", SCHEMA, location=f"{root}/{place}{below}")
+        except InvalidArgument as error:
+            return error.message
+        return ""
+
+    with ThreadPoolExecutor(2) as threads:
+        for place in range(10):
+            made, refused = sorted(threads.map(makes, ("lea", "leo"), (place, place)))
+            assert not made, "one of the two makes it"
+            assert "is not free: somebody else" in refused
 
 
 def test_no_link_leads_to_a_place_that_is_somebody_elses(cluster: LocalCluster, user: User) -> None:

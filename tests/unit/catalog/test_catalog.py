@@ -482,6 +482,8 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, distrust={"what": "user/alice"})
     ok(catalog, set_limit={"identity": "alice", "name": "user_lock_waits", "value": 7})
     ok(catalog, drain_node=draining("n3", 1))
+    reserved = {"number": "1", "owner": "ada", "table": "a.t", "place": ["s3", "b"], "leads_to": ["s3", "b"]}
+    ok(catalog, reserve_place={"wanted": reserved})
     moves = (Move("group-0", "n1", "n4"), Move("group-1", "", "n4"))
     catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7), is_public=True, moves=moves)
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())
@@ -663,10 +665,12 @@ def test_from_the_first_level_on_nodes_have_said_nothing(catalog: Catalog) -> No
 
 
 def test_who_takes_a_place_has_said_nothing_yet(catalog: Catalog) -> None:
-    ok(catalog, register_node=registering("n2", 1, 2))
+    ok(catalog, register_node=registering("n2", features.OWN.oldest, features.OWN.newest))
     ok(catalog, replace_node=swap("n2", "n9"))
     assert catalog.state.nodes["n9"].levels is None
-    assert isinstance(refused(catalog, register_node=registering("n7", 1, 2)), NotFound)
+    assert isinstance(
+        refused(catalog, register_node=registering("n7", features.OWN.oldest, features.OWN.newest)), NotFound
+    )
 
 
 def test_a_state_of_the_first_level_is_written_as_before() -> None:

@@ -54,6 +54,7 @@ def test_the_newest_has_what_the_newest_level_brought() -> None:
     assert newest["level"] == features.OWN.newest
     assert newest["nodes"] == {"n1": ["LEADS_NOTHING", str(features.OWN)]}
     assert newest["limits"] == {"bob": {"user_open_transactions": 7}}
+    assert newest["reserved"] == [["r1", "ada", "air.apart", "file", "", "mnt", "lake"]]
     (renamed,) = (each for each in newest["tables"].values() if each["name"] == "air.renamed")
     assert (len(renamed["former"]), bool(renamed["made"])) == (1, True)
     assert renamed["delete_sets"]

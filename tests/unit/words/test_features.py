@@ -14,7 +14,7 @@ from txnstatus.features import Gate, Levels
 REGISTER = cmd.RegisterNode("n1", "1", 1, 2)
 
 
-@pytest.mark.parametrize("level", [features.FIRST, features.REGISTERED])
+@pytest.mark.parametrize("level", [features.FIRST, features.REGISTERED, features.PLACES])
 def test_what_a_level_brought_is_proposed_from_it_on(level: int) -> None:
     gate = Gate("catalog", lambda: level)
     gate.check([cmd.AddRange(0), cmd.SetOption("retention_ms", 1), cmd.RaiseLevel(features.REGISTERED)])

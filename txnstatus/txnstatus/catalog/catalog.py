@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from txnstatus import features
+from txnstatus.catalog import reserving
 from txnstatus.catalog.nodes import Drain, NodeInfo, node_from_wire, node_to_wire
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.placement import Move, Placement, after
+from txnstatus.codec import Codec
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import kind_and_number
 from txnstatus.proto import catalog_pb2 as pb
-from txnstatus.roles import Granted, Holder, Role
+from txnstatus.roles import Granted
 from txnstatus.types import NO_TIMESTAMP, Timestamp, TxnId
 
 CATALOG = "catalog"
@@ -75,6 +77,8 @@ class CatalogState:
     """The feature level. It only goes up."""
     moves: tuple[Move, ...] = ()
     """Moves that are to be done; the first one of each group is under way."""
+    reserved: reserving.Reserved = ()
+    """Places in which somebody makes a table right now."""
 
     @property
     def ticket_key(self) -> int:
@@ -83,7 +87,7 @@ class CatalogState:
 
     def public(self) -> CatalogState:
         """What everybody may see."""
-        return replace(self, ticket_keys={}, is_public=bool(self.ticket_keys))
+        return replace(self, ticket_keys={}, reserved=(), is_public=bool(self.ticket_keys or self.reserved))
 
     def limit(self, user: str, name: str) -> int:
         """The value of a limit that holds for a user; 0: there is none."""
@@ -244,16 +248,7 @@ class CatalogState:
                 for name, address in self.foreign.items()
             ],
             cluster_id=self.cluster_id,
-            grants=[
-                pb.CatalogState.Granted(
-                    object=each.object,
-                    table_id=each.table_id,
-                    holders=[
-                        pb.CatalogState.Holder(identity=holder.identity, roles=holder.roles) for holder in each.holders
-                    ],
-                )
-                for each in self.grants.values()
-            ],
+            grants=map(_GRANTED.to_wire, self.grants.values()),
             ticket_keys=[
                 pb.CatalogState.TicketKey(number=number, key=key) for number, key in sorted(self.ticket_keys.items())
             ],
@@ -271,6 +266,7 @@ class CatalogState:
                 pb.CatalogState.Move(group=move.group, old_node=move.old_node, new_node=move.new_node)
                 for move in self.moves
             ],
+            reserved=map(reserving.to_wire, self.reserved),
         )
 
     @classmethod
@@ -302,20 +298,15 @@ class CatalogState:
             {each.database: each.group for each in wire.placements},
             {each.group: each.after_range for each in wire.joined},
             wire.cluster_id,
-            {each.object: _granted(each) for each in wire.grants},
+            {each.object: _GRANTED.from_wire(each) for each in wire.grants},
             {each.number: each.key for each in wire.ticket_keys},
             wire.is_public,
             frozenset(wire.revoked),
             {each.identity: {limit.name: limit.value for limit in each.limits} for each in wire.limited},
             wire.level or features.FIRST,
             tuple(Move(move.group, move.old_node, move.new_node) for move in wire.moves),
+            tuple(map(reserving.from_wire, wire.reserved)),
         )
-
-
-def _granted(wire: pb.CatalogState.Granted) -> Granted:
-    """Raises ValueError for a role that there is not."""
-    holders = (Holder(each.identity, tuple(map(Role, each.roles))) for each in wire.holders)
-    return Granted(wire.object, wire.table_id, tuple(holders))
 
 
 to_wire, from_wire = CatalogState.to_wire, CatalogState.from_wire
@@ -367,6 +358,7 @@ def placed(candidates: Sequence[str], number: int, replication: int) -> tuple[st
     return tuple([*candidates[start:], *candidates[:start]][:replication])
 
 
+_GRANTED = Codec[Granted, pb.CatalogState.Granted](Granted, pb.CatalogState.Granted)
 _STATUS, _SHARD = "status-", "shard-"
 _GROUP = "group-{}"
 FIRST_GROUP = _GROUP.format(0)

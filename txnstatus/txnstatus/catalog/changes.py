@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from txnstatus import features, revocation
 from txnstatus.catalog import commands as cmd
-from txnstatus.catalog import membership
+from txnstatus.catalog import membership, reserving
 from txnstatus.catalog.catalog import (
     ADDRESS_PATTERN,
     CATALOG,
@@ -104,6 +104,12 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
         case cmd.SetLimit():
             limits = limits_after(state.limits, command)
             return state if limits == state.limits else replace(state, limits=limits)
+        case cmd.ReservePlace(wanted, ended):
+            reserved = reserving.with_reservation(state.reserved, wanted, ended)
+            return state if reserved == state.reserved else replace(state, reserved=reserved)
+        case cmd.FreePlace(number):
+            reserved = reserving.without_reservation(state.reserved, number)
+            return state if reserved == state.reserved else replace(state, reserved=reserved)
 
 
 def _add_range(state: CatalogState, after: int) -> CatalogState:

@@ -7,6 +7,7 @@ from typing import get_args
 
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.nodes import Drain
+from txnstatus.catalog.reserving import Reservation
 from txnstatus.codec import CommandCodec
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.types import Timestamp
@@ -199,6 +200,20 @@ class Rebalance:
     """None begins any more, and those under way are taken back."""
 
 
+@value
+class ReservePlace:
+    wanted: Reservation
+    ended: tuple[str, ...] = ()
+    """Numbers of reservations that have come to nothing."""
+
+
+@value
+class FreePlace:
+    """The table is there, or will not be."""
+
+    number: str
+
+
 Command = (
     Found
     | AddRange
@@ -223,6 +238,8 @@ Command = (
     | DrainNode
     | RemoveNode
     | Rebalance
+    | ReservePlace
+    | FreePlace
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

@@ -23,6 +23,11 @@ class Location:
     host: str
     path: tuple[str, ...]
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Scheme, host, and each part of the path."""
+        return self.scheme, self.host, *self.path
+
     def is_within(self, root: Location) -> bool:
         """Whether it is the root or below it, by the path's parts: /data/ab is not below /data/a."""
         same_system = (self.scheme, self.host) == (root.scheme, root.host)

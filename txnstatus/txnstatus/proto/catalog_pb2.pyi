@@ -16,7 +16,7 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited", "level", "moves")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited", "level", "moves", "reserved")
     class Drain(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         SERVES: _ClassVar[CatalogState.Drain]
@@ -127,6 +127,19 @@ class CatalogState(_message.Message):
         old_node: str
         new_node: str
         def __init__(self, group: _Optional[str] = ..., old_node: _Optional[str] = ..., new_node: _Optional[str] = ...) -> None: ...
+    class Reservation(_message.Message):
+        __slots__ = ("number", "owner", "table", "place", "leads_to")
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        TABLE_FIELD_NUMBER: _ClassVar[int]
+        PLACE_FIELD_NUMBER: _ClassVar[int]
+        LEADS_TO_FIELD_NUMBER: _ClassVar[int]
+        number: str
+        owner: str
+        table: str
+        place: _containers.RepeatedScalarFieldContainer[str]
+        leads_to: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, number: _Optional[str] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., place: _Optional[_Iterable[str]] = ..., leads_to: _Optional[_Iterable[str]] = ...) -> None: ...
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RANGE_SPAN_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +162,7 @@ class CatalogState(_message.Message):
     LIMITED_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -171,10 +185,11 @@ class CatalogState(_message.Message):
     limited: _containers.RepeatedCompositeFieldContainer[CatalogState.Limited]
     level: int
     moves: _containers.RepeatedCompositeFieldContainer[CatalogState.Move]
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ..., level: _Optional[int] = ..., moves: _Optional[_Iterable[_Union[CatalogState.Move, _Mapping]]] = ...) -> None: ...
+    reserved: _containers.RepeatedCompositeFieldContainer[CatalogState.Reservation]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ..., level: _Optional[int] = ..., moves: _Optional[_Iterable[_Union[CatalogState.Move, _Mapping]]] = ..., reserved: _Optional[_Iterable[_Union[CatalogState.Reservation, _Mapping]]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit", "raise_level", "register_node", "add_node", "drain_node", "remove_node", "rebalance")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit", "raise_level", "register_node", "add_node", "drain_node", "remove_node", "rebalance", "reserve_place", "free_place")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
@@ -297,6 +312,18 @@ class CatalogCommand(_message.Message):
         STOPS_FIELD_NUMBER: _ClassVar[int]
         stops: bool
         def __init__(self, stops: _Optional[bool] = ...) -> None: ...
+    class ReservePlace(_message.Message):
+        __slots__ = ("wanted", "ended")
+        WANTED_FIELD_NUMBER: _ClassVar[int]
+        ENDED_FIELD_NUMBER: _ClassVar[int]
+        wanted: CatalogState.Reservation
+        ended: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, wanted: _Optional[_Union[CatalogState.Reservation, _Mapping]] = ..., ended: _Optional[_Iterable[str]] = ...) -> None: ...
+    class FreePlace(_message.Message):
+        __slots__ = ("number",)
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        number: str
+        def __init__(self, number: _Optional[str] = ...) -> None: ...
     class Grant(_message.Message):
         __slots__ = ("object", "table_id", "identity", "role")
         OBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -363,6 +390,8 @@ class CatalogCommand(_message.Message):
     DRAIN_NODE_FIELD_NUMBER: _ClassVar[int]
     REMOVE_NODE_FIELD_NUMBER: _ClassVar[int]
     REBALANCE_FIELD_NUMBER: _ClassVar[int]
+    RESERVE_PLACE_FIELD_NUMBER: _ClassVar[int]
+    FREE_PLACE_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -386,4 +415,6 @@ class CatalogCommand(_message.Message):
     drain_node: CatalogCommand.DrainNode
     remove_node: CatalogCommand.RemoveNode
     rebalance: CatalogCommand.Rebalance
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ..., raise_level: _Optional[_Union[CatalogCommand.RaiseLevel, _Mapping]] = ..., register_node: _Optional[_Union[CatalogCommand.RegisterNode, _Mapping]] = ..., add_node: _Optional[_Union[CatalogCommand.AddNode, _Mapping]] = ..., drain_node: _Optional[_Union[CatalogCommand.DrainNode, _Mapping]] = ..., remove_node: _Optional[_Union[CatalogCommand.RemoveNode, _Mapping]] = ..., rebalance: _Optional[_Union[CatalogCommand.Rebalance, _Mapping]] = ...) -> None: ...
+    reserve_place: CatalogCommand.ReservePlace
+    free_place: CatalogCommand.FreePlace
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ..., raise_level: _Optional[_Union[CatalogCommand.RaiseLevel, _Mapping]] = ..., register_node: _Optional[_Union[CatalogCommand.RegisterNode, _Mapping]] = ..., add_node: _Optional[_Union[CatalogCommand.AddNode, _Mapping]] = ..., drain_node: _Optional[_Union[CatalogCommand.DrainNode, _Mapping]] = ..., remove_node: _Optional[_Union[CatalogCommand.RemoveNode, _Mapping]] = ..., rebalance: _Optional[_Union[CatalogCommand.Rebalance, _Mapping]] = ..., reserve_place: _Optional[_Union[CatalogCommand.ReservePlace, _Mapping]] = ..., free_place: _Optional[_Union[CatalogCommand.FreePlace, _Mapping]] = ...) -> None: ...

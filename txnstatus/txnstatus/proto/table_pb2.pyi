@@ -122,7 +122,7 @@ class LockInfo(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., granted: _Optional[bool] = ..., txn_id: _Optional[int] = ..., owner: _Optional[str] = ..., since: _Optional[int] = ..., blocked_by: _Optional[_Iterable[int]] = ..., txn: _Optional[_Union[_common_pb2.TxnInfo, _Mapping]] = ...) -> None: ...
 
 class CreateTableRequest(_message.Message):
-    __slots__ = ("name", "schema", "location", "request_id", "conflicts", "properties", "placement", "owner")
+    __slots__ = ("name", "schema", "location", "request_id", "conflicts", "properties", "placement", "owner", "reservation")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +131,7 @@ class CreateTableRequest(_message.Message):
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     schema: _common_pb2.TableSchema
     location: str
@@ -139,7 +140,8 @@ class CreateTableRequest(_message.Message):
     properties: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableProperty]
     placement: str
     owner: str
-    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ..., placement: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+    reservation: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ..., placement: _Optional[str] = ..., owner: _Optional[str] = ..., reservation: _Optional[str] = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
     __slots__ = ("table", "placement")

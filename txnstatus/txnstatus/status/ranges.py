@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, status_group
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import NotFound, PlacedElsewhere, TxnError, forgotten
+from txnstatus.errors import IllegalState, NotFound, PlacedElsewhere, TxnError, forgotten
 from txnstatus.limits import MAX_LISTED, MAX_OUTCOMES, check_count
 from txnstatus.process.background import Tasks
 from txnstatus.proto import common_pb2 as common
@@ -215,6 +215,15 @@ class StatusRanges(AllRanges):
         if group not in self._state.shards_of:
             await self._catalog.refresh()  # it was added a moment ago
         return self._client.cluster.shard_in(group, name)
+
+    async def check_reserved(self, number: str) -> None:
+        """Raises IllegalState where a place is not reserved by that any more, Unavailable."""
+        state = await self._catalog.refresh()
+        if all(each.number != number for each in state.reserved):
+            raise IllegalState(
+                "the table is not made: that took so long that nobody keeps the place for it any more",
+                hint="ask again",
+            )
 
     async def keep_alive(self, request: pb.KeepTransactionAliveRequest) -> pb.KeepTransactionAliveResponse:
         """Answers who is refused; a range that cannot answer refuses only its own."""
