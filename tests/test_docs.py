@@ -6,12 +6,16 @@ import ast
 import importlib.util
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from tests import blocks
+from txndeploy.ctl import commands
 from txndeploy.node.config import NodeConfig
 from txnstatus.lake import stores
 
@@ -127,6 +131,16 @@ def test_each_section_that_promises_something_has_its_tests(name: str) -> None:
     assert not [cells for cells in rows if len(cells) != 3 or not cells[1].strip()], "a row without a promise"
 
 
+def test_each_listing_for_programs_has_its_keys_on_the_page() -> None:
+    """Nine had none: those that came with grants, limits, what is recorded and logs, and older ones."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    section = page.partition("\n## txnctl for programs\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(name for row in rows for name in re.findall(r"`([^`]+)`", row)) == sorted(
+        _with_json(get_command(commands.app))
+    )
+
+
 CODE_BLOCKS = [block for page in blocks.PAGES for block in blocks.blocks(page)]
 
 
@@ -177,6 +191,13 @@ def test_the_file_of_stores_that_is_shown_is_read(monkeypatch: pytest.MonkeyPatc
     found, secrets = stores.parse(block.text, "the file")
     assert [store.root for store in found] == ["s3://lake/sales", "s3://archive"]
     assert len(secrets) == 2
+
+
+def _with_json(command: Any, *names: str) -> Iterator[str]:
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _with_json(below, *names, name)
+    if any("--json" in parameter.opts for parameter in command.params):
+        yield " ".join(names)
 
 
 def _anchors(page: Path) -> set[str]:

@@ -58,7 +58,11 @@ def test_a_transaction_has_its_story(cluster: LocalCluster, played: Scene) -> No
     assert found["transaction"]["participants"][0]["name"] == "air.weather"
     assert found["explanation"]["story"][0].startswith("is committed, since ")
     waiting = document(cluster, f"transactions/{played.waiter}")
-    assert "waits for the lock (X)" in {event["what"] for event in waiting["story"]}
+    assert [event["what"] for event in waiting["story"]] == [
+        "begins it",
+        "has asked for the lock (S)",
+        "waits for the lock (X)",
+    ]
     ill = document(cluster, f"transactions/{played.ill}")
     assert (ill["transaction"]["label"], ill["transaction"]["abort_reason"]) == (MARKUP, MARKUP)
 

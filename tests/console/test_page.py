@@ -69,6 +69,12 @@ def test_each_page_is_there_and_says_where_one_is(page: Page, place: str, headin
         assert table.locator("tbody tr").count() == table.locator("tbody th[scope=row]").count() > 0
 
 
+def test_a_node_is_said_to_lead_what_it_leads(page: Page) -> None:
+    at(page, "cluster", "Cluster")
+    node = page.get_by_role("table", name="Nodes").get_by_role("row", name="n1")
+    expect(node.get_by_role("cell").last).to_have_text("catalog, group-0")
+
+
 def test_what_somebody_wrote_is_text(page: Page, played: Scene) -> None:
     for place, heading in (("slow", "Slow steps"), (f"transactions/{played.ill}", f"Transaction {played.ill}")):
         at(page, place, heading)

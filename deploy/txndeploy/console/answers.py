@@ -128,7 +128,8 @@ def _locks_of(client: Client, txn_id: int, state: TxnState, names: tuple[str, ..
     """Locks that it holds or waits for, where it may have some."""
     if state in TERMINAL:
         return []
-    return [lock for name in names if not name.startswith("@") for lock in client.locks(name) if lock.txn_id == txn_id]
+    own = (lock for name in names if not name.startswith("@") for lock in client.locks(name) if lock.txn_id == txn_id)
+    return list(dict.fromkeys(own))  # a database's are those of its tables, too
 
 
 def _table(snapshot: Snapshot, info: TableInfo) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -37,16 +38,16 @@ def show_trail(
     found = [each for each in told if who in ("", each["who"]) and did in ("", each["did"])]
     fields = (
         Field("n", "number", hidden=True),
-        Field("at", "at"),
+        Field("at", "at (UTC)"),
         Field("node", "node", wide=True),
         Field("who", "who"),
         Field("did", "did"),
         Field("what", "what"),
         Field("outcome", "outcome"),
     )
-    rows = [
-        {**each, "what": ", ".join(f"{key}={value}" for key, value in each["what"].items())} for each in found[-limit:]
-    ]
+    rows = [{**each, "at": datetime.fromisoformat(each["at"])} for each in found[-limit:]]
+    if not as_json:
+        rows = [{**row, "what": ", ".join(f"{key}={value}" for key, value in row["what"].items())} for row in rows]
     show(Listing("audit", fields, rows, title="what was done"), as_json=as_json)
 
 

@@ -23,6 +23,7 @@ from txndeploy.overview.rates import Rates, rates
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import Field, Listing, as_json, console, lines, plain, status_line
+from txnstatus.errors import NotAuthorized
 from txnstatus.security import tls
 from txnstatus.types import TERMINAL
 
@@ -51,6 +52,8 @@ def health(cluster: ClusterOption, as_json_: JsonOption = False, timeout: Timeou
         with txnclient.connect(cluster, timeout=timeout) as client:
             state = listings.catalog(client)
             found = troubles(state, listings.groups(client, state).rows)
+    except NotAuthorized as error:
+        found = [Trouble(error.message, is_down=False)]  # who refuses serves
     except TxnError as error:
         found = [Trouble(error.message, is_down=True)]
     code = exit_code(found)

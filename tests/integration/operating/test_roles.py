@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -163,6 +164,18 @@ def test_whoever_may_not_ask_nodes_hears_of_no_trouble(
         assert not re.search("no answer|does not answer|no leader|silent", result.output), result.output
         assert re.search("not told|to operators of the cluster only|for operator on the cluster", result.output)
         assert r"\n" not in result.output
+
+
+def test_whoever_has_no_role_is_not_told_that_the_cluster_is_down(
+    cluster: LocalCluster, credentials: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was said to be down by a node that serves, and had refused to tell a stranger."""
+    monkeypatch.setenv(VARIABLE, str(credentials("nora")))
+    result = CliRunner().invoke(commands.app, ["health", "--json", "--cluster", cluster.addresses])
+    found = json.loads(result.output)
+    assert (result.exit_code, found["exit_code"]) == (1, 1)
+    assert [each["is_down"] for each in found["troubles"]] == [False]
+    assert "nora may not call" in found["troubles"][0]["what"]
 
 
 def test_what_one_may_not_see_is_not_listed(user: User) -> None:

@@ -78,6 +78,6 @@ def test_what_users_do_is_recorded_before_it_is_done(cluster: LocalCluster, tmp_
 def test_what_the_page_shows_is_there(cluster: LocalCluster) -> None:
     where = str(trail_of(cluster))
     for line in blocks.block("docs/security.md", "txnctl audit").splitlines():
-        arguments = line.replace("/var/lib/txnstatus/trail", where).split()[1:]
+        arguments = line.replace("/var/lib/txnstatus/data/trail", where).split()[1:]
         result = CliRunner().invoke(commands.app, arguments)
         assert result.exit_code == 0, f"{line}: {result.output}"

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from txndeploy.local.authority import Authority
+from txnstatus.security.principals import Kind
+
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
 FOUND = shutil.which("promtool")
 
@@ -91,9 +94,14 @@ def _promtool(*arguments: str | Path) -> str:
     return done.stdout
 
 
-def test_rules_and_configuration_are_valid() -> None:
+def test_rules_and_configuration_are_valid(tmp_path: Path) -> None:
+    """With the certificate that is made for it, beside it: without, it asked nodes with TLS for metrics in vain."""
     _promtool("check", "rules", MONITORING / "alerts.yaml")
-    _promtool("check", "config", MONITORING / "prometheus.yaml")
+    shutil.copytree(MONITORING, tmp_path / "prometheus")
+    Authority.found("air", tmp_path / "ca").issue(Kind.USER, "prometheus", tmp_path / "prometheus" / "txnstatus")
+    _promtool("check", "config", tmp_path / "prometheus" / "prometheus.yaml")
+    (scraped,) = yaml.safe_load((MONITORING / "prometheus.yaml").read_text())["scrape_configs"]
+    assert scraped["scheme"] == "https"
 
 
 @pytest.mark.parametrize("alert", CASES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ from txnstatus.security.access import Access
 from txnstatus.security.authority import CALLS
 from txnstatus.security.deeds import RECORDED
 from txnstatus.security.principals import Kind, Principal
-from txnstatus.security.trail_files import REFUSALS_PER_SECOND, TrailFiles, files, lines
+from txnstatus.security.trail_files import REFUSALS_PER_HOUR, SAME_SECONDS, TrailFiles, files, lines
 from txnstatus.trail import START, Deed, Link, TrailBroken, line, read, split, verified
 
 ADA, EVE = Principal("air", Kind.USER, "ada"), Principal("air", Kind.USER, "eve")
@@ -245,18 +246,29 @@ def test_after_a_sync_that_failed_nothing_is_recorded_any_more(trail: Trail, mon
 
 
 def test_of_many_refusals_some_are_recorded_and_the_others_counted(trail: Trail) -> None:
+    """A node that was removed, and left to run, had ten lines a second: in five days they were all that there was."""
+
     async def run() -> None:
         opened = trail.open()
-        for _ in range(100):
-            opened.refused("", "login", "nobody knows")
-        trail.micros += SECOND
+        for _ in range(SAME_SECONDS * 10):
+            opened.refused("", "login", "node/n1 is revoked")
+            trail.micros += SECOND // 10
+        opened.refused("", "login", "node/n1 is revoked")
+        for number in range(REFUSALS_PER_HOUR + 5):
+            opened.refused("eve", "Table/DropTable", f"eve may not drop air.t{number}")
+        trail.micros += 3600 * SECOND
         opened.refused("", "login", "nobody knows")
+        opened.refused("", "login", "node/n1 is revoked")
         await opened.close()
 
     asyncio.run(run())
-    refused = [each for each in trail.told() if each["outcome"] == "refused"]
-    assert len(refused) == REFUSALS_PER_SECOND + 1
-    assert refused[-1]["what"] == {"why": "nobody knows", "more of them before": str(100 - REFUSALS_PER_SECOND)}
+    refused = [each["what"] for each in trail.told() if each["outcome"] == "refused"]
+    assert refused[:2] == [
+        {"why": "node/n1 is revoked"},
+        {"why": "node/n1 is revoked", "more of it before": str(SAME_SECONDS * 10 - 1)},
+    ]
+    assert len(refused) == REFUSALS_PER_HOUR + 2
+    assert refused[-2:] == [{"why": "nobody knows", "others before": "7"}, {"why": "node/n1 is revoked"}]
 
 
 # ---- calls
@@ -352,7 +364,9 @@ def test_txnctl_shows_and_verifies(trail: Trail) -> None:
     where = str(trail.directory)
     assert "Admin/SetOption" in ctl("show", where)
     assert "\x1b[31m" not in ctl("show", where)
-    assert "Admin/SetOption" not in ctl("show", where, "--did", "Admin/Grant", "--json")
+    (shown,) = json.loads(ctl("show", where, "--did", "Admin/Grant", "--json"))["audit"]
+    assert shown["what"] == {"role": "admin"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{6}Z", shown["at"]), "as all listings have times"
     told = ctl("verify", where)
     known = told.split("The last one is ")[1].split()[0]
     assert "3 lines follow" in told

@@ -1,7 +1,7 @@
 """The trail of a process, in files below a directory: lines are appended, synced in batches, and never changed.
 
 What is recorded before it is done is done once the line is durable: where there is no room for it, it is not done. What
-can only be told afterwards, such as a refusal, is told as far as there is room, and so many a second.
+can only be told afterwards, such as a refusal, is told as far as there is room, and so many an hour.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -22,8 +23,11 @@ log = logging.getLogger(__name__)
 FILE_BYTES = 16 << 20
 FILES = 64
 """Files that are kept: of more the oldest goes."""
-REFUSALS_PER_SECOND = 10
-"""Refusals that are recorded; how many more there were is told with the next one. Strangers must not fill a disk."""
+REFUSALS_PER_HOUR = 1_000
+"""Refusals that are recorded; how many more there were is told with the next one. Strangers must not have the files
+with what others did go: a GiB of files is two months of a thousand lines an hour."""
+SAME_SECONDS = 60
+"""A refusal like one so lately is only counted: a process that goes on asking tells the same many times a second."""
 MOST_WAITING = 1_000
 """Lines of what is done, or refused, that wait for room."""
 _NAME = "trail-{:012d}.jsonl"
@@ -44,6 +48,38 @@ def lines(directory: Path) -> Iterator[bytes]:
         yield from split(file.read_bytes())[0]
 
 
+class Refusals:
+    """Which refusals are told, and how many were not. Pure."""
+
+    def __init__(self) -> None:
+        self._hour = 0
+        self._told: dict[tuple[str, str, str], int] = {}
+        """This hour's → the second of the last one that was told."""
+        self._count = 0
+        self._same: Counter[tuple[str, str, str]] = Counter()
+        self._others = 0
+
+    def told(self, second: int, refusal: tuple[str, str, str]) -> dict[str, str] | None:
+        """What is recorded of whoever was refused what, and why; None: it is counted."""
+        if second // 3600 != self._hour:
+            self._others += self._same.total()
+            self._hour, self._told, self._count, self._same = second // 3600, {}, 0, Counter()
+        last = self._told.get(refusal)
+        if last is not None and second - last < SAME_SECONDS:
+            self._same[refusal] += 1
+            return None
+        if self._count == REFUSALS_PER_HOUR:
+            self._others += 1
+            return None
+        self._told[refusal], self._count = second, self._count + 1
+        what = {"why": refusal[2]}
+        if same := self._same.pop(refusal, 0):
+            what["more of it before"] = str(same)
+        if self._others:
+            what["others before"], self._others = str(self._others), 0
+        return what
+
+
 class TrailFiles:
     """Everything but the writing itself happens on one loop."""
 
@@ -58,7 +94,7 @@ class TrailFiles:
         """Why nothing more can be written by this process."""
         self._waiting: list[tuple[Deed, Heard | None]] = []
         self._writing: asyncio.Task[None] | None = None
-        self._refused, self._left_out, self._second = 0, 0, 0
+        self._refusals = Refusals()
         make_directory(directory)
         torn = self._open_last()
         self._append([Deed(f"node/{node}", "start", {"cut off": f"{torn} bytes"} if torn else {}, "done")])
@@ -73,16 +109,8 @@ class TrailFiles:
 
     def refused(self, who: str, did: str, why: str) -> None:
         """Records that somebody was refused."""
-        second = self._wall_micros() // 1_000_000
-        if second != self._second:
-            self._second, self._refused = second, 0
-        self._refused += 1
-        if self._refused > REFUSALS_PER_SECOND:
-            self._left_out += 1
-            return
-        more = {"more of them before": str(self._left_out)} if self._left_out else {}
-        self._left_out = 0
-        self.record(Deed(who, did, {"why": why[:300], **more}, "refused"))
+        if (what := self._refusals.told(self._wall_micros() // 1_000_000, (who, did, why[:300]))) is not None:
+            self.record(Deed(who, did, what, "refused"))
 
     async def close(self) -> None:
         """Returns when all is written that was recorded."""

@@ -68,6 +68,7 @@ function facts(pairs) {
 
 function cluster({ id, nodes, groups, moves, options }) {
   const silent = nodes.filter((node) => !node.answers);
+  const led = (node) => groups.filter((row) => row.node === node && row.role === "leader").map((row) => row.group);
   return [
     el("h1", {}, "Cluster"),
     el("p", {}, `${id}: ${nodes.length - silent.length} of ${nodes.length} nodes answer.`),
@@ -76,7 +77,8 @@ function cluster({ id, nodes, groups, moves, options }) {
       ["address", (row) => row.address],
       ["roles", (row) => lines(row.roles)],
       ["", (row) => (row.answers ? span("good", "answers") : span("bad", "no answer"))],
-      ["leads", (row) => (row.drain ? span("bad", `nothing: ${row.drain}`) : "")],
+      ["", (row) => (row.drain ? span("bad", row.drain) : "")],
+      ["leads", (row) => lines(led(row.node))],
     ], nodes, "There are no nodes."),
     el("h2", {}, "Groups"),
     table("Replicas of groups", [
