@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 from tests.integration.files.object_store import BUCKET, object_store
 from tests.support import connect, fast_cluster, rows, wait_until
@@ -195,16 +197,49 @@ def test_a_killed_driver_leaves_nothing(spark: SparkSession, lake: Lake) -> None
     wait_until(lambda: not storage.tree(place), "what it has written is removed", 120)
 
 
-def test_sql_reads_views_and_says_so(spark: SparkSession, lake: Lake) -> None:
-    lake.client.create_table("a.viewed", "id bigint")
-    lake.client.write(spark.range(3), "a.viewed")
-    lake.client.snapshot().read(spark, "a.viewed").createOrReplaceTempView("viewed")
-    assert spark.sql("SELECT sum(id) FROM viewed").first()[0] == 3
-    attach(spark, lake.client, name="lake")
+def test_columns_of_any_name(spark: SparkSession, lake: Lake) -> None:
+    """PySpark looked for them as if their names were SQL."""
+    lake.client.create_table("a.named", "`x``y` bigint, `a.b` bigint")
+    frame = spark.range(3).selectExpr("id AS `x``y`", "id AS `a.b`")
+    lake.client.write(frame, "a.named")
+    assert sorted(lake.client.snapshot().read(spark, "a.named").collect()) == sorted(frame.collect())
+
+
+def test_a_null_of_which_spark_was_told_that_it_is_none(spark: SparkSession, lake: Lake) -> None:
+    lake.client.create_table("a.sure", "price decimal(10,2) NOT NULL")
+    sure = StructType([StructField("price", DecimalType(10, 2), nullable=False)])
+    frame = spark.createDataFrame([(Decimal(1),), (None,)], sure, verifySchema=False)
+    with pytest.raises(InvalidArgument, match=r"column 'price' of table a\.sure is NOT NULL"):
+        lake.client.write(frame, "a.sure")
+
+
+def test_sql_reads_and_says_what_it_cannot(spark: SparkSession, lake: Lake) -> None:
+    client = lake.client
+    client.create_table("a.viewed", "id bigint, day date, note string", partition_by=["day"])
+    client.create_table("a.by_key", "id bigint, note string", primary_key=["id"])
+    frame = spark.range(10).selectExpr("id", "date_add(date'2024-01-01', CAST(id % 2 AS INT)) AS day", "'n' AS note")
+    client.write(frame, "a.viewed")
+    client.write(frame.select("id", "note"), "a.by_key")
+    with client.transaction() as txn:
+        txn.upsert("a.by_key", rows(3, 11))
+    attach(spark, client, name="lake")
     try:
-        assert [row.col_name for row in spark.sql("DESCRIBE lake.a.viewed").collect()][:1] == ["id"]
-        for statement in ("SELECT * FROM lake.a.viewed", "INSERT INTO lake.a.viewed VALUES (1)"):
-            with pytest.raises(IllegalState, match="no file system for s3://"):
-                spark.sql(statement).collect()
+        assert spark.sql("SELECT sum(id), count(*) FROM lake.a.viewed WHERE id > 3").first() == (39, 6)
+        assert spark.sql("SELECT count(*) FROM lake.a.viewed").first()[0] == 10
+        before = lake.log.stat().st_size
+        query = "SELECT k.id, v.day FROM lake.a.viewed v JOIN lake.a.by_key k USING (id) WHERE day = date'2024-01-02'"
+        assert sorted(row.id for row in spark.sql(query).collect()) == [1, 3, 5, 7, 9]
+        assert not [path for _, path in lake.asked(before) if "2024-01-01" in path], "files without such rows stay shut"
+        assert spark.sql("SELECT count(id) FROM lake.a.by_key").first()[0] == 11
+        for statement in (
+            "INSERT INTO lake.a.viewed VALUES (1, null, null)",
+            "DELETE FROM lake.a.viewed WHERE note LIKE 'n%'",
+            "UPDATE lake.a.viewed SET note = 'm' WHERE id = 3",
+        ):
+            with pytest.raises(IllegalState, match=r"Spark has no file system for the location of table a\.viewed"):
+                spark.sql(statement)
+        spark.sql("DELETE FROM lake.a.viewed")
+        assert ids(spark, client, "a.viewed") == []
     finally:
         detach(spark, name="lake")
+    assert not [row for row in spark.sql("SHOW VIEWS IN global_temp").collect() if row.viewName.startswith("_txn_")]

@@ -98,12 +98,14 @@ def write(rows: DataFrame, directory: str, schema: Schema, table: str) -> list[D
     `rows`: fitted to the schema, in the columns' names in files. What a task has written that was tried again counts
     for nothing, wherever it got to. Raises what Spark raises.
     """
-    there = schema.in_files
+    there, names = schema.in_files, rows.columns
 
     def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _written(batches, directory, there, table)
+        yield from _written((batch.rename_columns(names) for batch in batches), directory, there, table)
 
-    told = rows.mapInArrow(written, f"{_FILES} binary").toArrow()
+    # PySpark looks for the columns by their names, as if these were SQL.
+    plain = rows.toDF(*(f"c{number}" for number in range(len(names))))
+    told = plain.mapInArrow(written, f"{_FILES} binary").toArrow()
     return [file for lot in told[_FILES].to_pylist() for file in pickle.loads(lot)]
 
 

@@ -191,6 +191,8 @@ def _explained(error: Exception, table: str) -> InvalidArgument | None:
         return InvalidArgument(f"column {column!r} of table {table} is NOT NULL: the data has a null in it")
     if found := re.search(rf"{FAR_DAY_IN}([0-9a-f]+) ([^;]*);", said):
         return fitting.far_day(found[2], bytes.fromhex(found[1]).decode(), table)
+    if found := re.search(r"txnstatus\.errors\.InvalidArgument: (.+)", said):
+        return InvalidArgument(found[1])
     return None
 
 

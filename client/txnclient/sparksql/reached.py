@@ -1,25 +1,55 @@
-"""Tables that Spark's own SQL can read and write: those where Spark has a file system."""
+"""Tables where Spark has no file system: SQL reads them by a view of what Python reads, and writes no file there."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from txnclient.spark import elsewhere
+from txnclient.formats import schemas
+from txnclient.spark import elsewhere, reader
 from txnstatus.errors import IllegalState
+from txnstatus.lake.dead_rows import DeadRows
+from txnstatus.lake.manifest import DataFile
+from txnstatus.names import quoted
+from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
-def require_reached(spark: SparkSession | None, table: str, uri: str) -> None:
-    """Raises IllegalState where Spark has no file system for it. `spark`: None = who asks cannot ask Spark."""
-    if spark is None or elsewhere.is_for_spark(spark, uri):
-        return
-    scheme = urlsplit(uri).scheme
-    raise IllegalState(
-        f"Spark's SQL cannot reach table {table}: this Spark has no file system for {scheme}://",
-        hint="snapshot.read(spark, table).createOrReplaceTempView(...) reads it in SQL, and a transaction's write, "
-        "upsert, delete_where, update_where and merge change it; or give Spark the jar of a file system: "
-        f"spark.hadoop.fs.{scheme}.impl",
+def is_reached(spark: SparkSession | None, uri: str) -> bool:
+    """Whether Spark reads and writes there by itself. `spark`: None = who asks cannot ask Spark, which is to try."""
+    return spark is None or elsewhere.is_for_spark(spark, uri)
+
+
+def not_reached(table: str) -> IllegalState:
+    """The error of a statement that would write there, or look for the places of rows."""
+    return IllegalState(
+        f"Spark has no file system for the location of table {table}: its SQL reads the table, and cannot change it",
+        hint=f"with client.transaction() as txn: txn.write(spark.sql('SELECT ...'), {table!r}), and likewise upsert, "
+        "delete_where, update_where, merge; or give Spark the jar of a file system",
     )
+
+
+def view(
+    spark: SparkSession | None,
+    files: Sequence[DataFile],
+    schema: Schema,
+    dead: DeadRows,
+    loose: pa.Table | None,
+    columns: Sequence[str],
+) -> str:
+    """The name of a global temporary view of these columns of the rows, by tasks that read no others."""
+    assert spark is not None, "who cannot ask Spark was told that it reaches all"
+    wanted = set(columns) or {schema.columns[0].name}  # of no column there would be no rows
+    chosen = replace(schema, columns=tuple(each for each in schema.columns if each.name in wanted))
+    rows = reader.read_files(spark, files, chosen, dead)
+    if loose is not None and loose.num_rows:
+        here = loose.select([each.name for each in chosen.columns])
+        rows = rows.unionByName(spark.createDataFrame(here, schemas.ddl(chosen)))
+    name = f"_txn_{uuid.uuid4().hex}"
+    rows.select(*map(quoted, columns)).createGlobalTempView(name)
+    return name

@@ -20,10 +20,9 @@ from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt
 from txnclient.read import filtered, row_reads
 from txnclient.read.table_files import TableFiles
-from txnclient.sparksql import arrow_stream, changes, definitions, parts, procedures, system
+from txnclient.sparksql import arrow_stream, changes, definitions, parts, procedures, reached, system
 from txnclient.sparksql.bridge import Request
 from txnclient.sparksql.definitions import Definitions
-from txnclient.sparksql.reached import require_reached
 from txnclient.sparksql.scopes import Alone
 from txnclient.sparksql.seen import Seen
 from txnclient.sparksql.writes import Writes
@@ -72,6 +71,7 @@ class Tables:
             "scan": self._scan,
             "dividing": self._dividing,
             "files": self._files,
+            "frame": self._frame,
             "partitions": self._partitions,
             "require": lambda request: self._kept(request).seen.require(request["table"]),
             **procedures.answers(self.sql),
@@ -194,7 +194,9 @@ class Tables:
     def _scan(self, request: Request) -> Request:
         """How much a scan reads. The rows are exact where it has no filter and no limit."""
         kept = self._kept(request)
-        require_reached(self._spark, request["table"], kept.seen.table(request["table"]).location)
+        is_far = not reached.is_reached(self._spark, kept.seen.table(request["table"]).location)
+        if is_far and request["places"]:
+            raise reached.not_reached(request["table"])
         there, needed = self._needed(request)
         kept.needed[_asked(request)] = needed
         dead = there.dead_in(needed)
@@ -203,7 +205,14 @@ class Tables:
             "bytes": bytes_of(needed) + (there.loose.nbytes if there.loose is not None else 0),
             "dead": dead,
             "loose": there.loose_rows,
+            "far": is_far,
         }
+
+    def _frame(self, request: Request) -> str:
+        """The view that shows a scan's rows where Spark has no file system: whoever asks drops it."""
+        there, needed = self._needed(request)
+        with self._kept(request).seen.reading(request["table"]):
+            return reached.view(self._spark, needed, there.schema, there.dead, there.loose, request["columns"])
 
     def _dividing(self, request: Request) -> list[str]:
         """Columns by which what a join finds may leave files out."""

@@ -14,9 +14,8 @@ from txnclient.formats import arrow
 from txnclient.info import TableInfo
 from txnclient.outcome import CommitReceipt, RowsAffected
 from txnclient.read.table_files import TableFiles
-from txnclient.sparksql import changes
+from txnclient.sparksql import changes, reached
 from txnclient.sparksql.bridge import Request
-from txnclient.sparksql.reached import require_reached
 from txnclient.sparksql.seen import Seen
 from txnclient.transaction.blocks import Block
 from txnclient.transaction.reasons import reason
@@ -72,7 +71,8 @@ class Writes:
             opened = txn.open_change(statement, table) if statement else txn.open_write(table)
             # The rows are written by the columns that the plan has seen, whatever these are called by now.
             opened = replace(opened, schema=_seen_by(seen, opened).schema)
-            require_reached(self._spark, table, opened.directory)
+            if not reached.is_reached(self._spark, opened.directory):
+                raise reached.not_reached(table)
             partition = _partition(request.get("partition"), opened.schema)
         running = uuid.uuid4().hex
         with self._lock:

@@ -142,7 +142,8 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
       // Rows that come with the plan have all parts of their columns, in order.
       StructType whole = whole();
       if (!whole.equals(wanted) && scan.told().get("loose").asLong() > 0) scan = new TxnScan(table, whole, filters, limit, null);
-      return counts == 0 ? scan : new Counted(table.name(), scan.told().get("rows").asLong(), counts);
+      if (counts > 0) return new Counted(table.name(), scan.told().get("rows").asLong(), counts);
+      return scan.told().get("far").asBoolean() ? new FarScan(whole.equals(wanted) ? scan : new TxnScan(table, whole, filters, limit, null)) : scan;
     }
 
     /** The columns that are wanted, with all parts of those of which only some are. */
@@ -175,6 +176,14 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
     found.put("places", readsPlaces());
     found.set("filters", Filters.told(table.rows, filters).addAll(Filters.told(table.rows, more)));
     return limit == Builder.ALL ? found : found.put("limit", limit);
+  }
+
+  /** What Python is asked of the scan's rows, where it reads them. */
+  ObjectNode requestOfFrame() {
+    ObjectNode found = request();
+    ArrayNode columns = found.putArray("columns");
+    for (StructField each : wanted.fields()) columns.add(each.name());
+    return found;
   }
 
   private synchronized JsonNode told() {
