@@ -454,6 +454,25 @@ def test_which_transactions_began_before_one_is_told_by_ids_and_of_other_groups_
     run(main())
 
 
+def test_nobody_is_older_who_begins_later_in_a_range_that_is_followed_already() -> None:
+    """A range's leader has the next one added before it is full. Its ids to come were taken for older than a drop:
+    whoever began with one was refused the table that came after it."""
+
+    async def main() -> None:
+        world = World(span=3, groups=2)
+        ranges = world.ranges()
+        await begun(ranges, 1)
+        await begun_in(ranges, "group-1", 2, "one")
+        await ranges.add_range(1)
+        assert world.state.ranges_of == {"group-0": (0,), "group-1": (1, 2)}
+        older = await ranges.older_than(TxnId(0))
+        assert older == of_spans([(3, 5)])
+        (new,) = await begun_in(ranges, "group-1", 1, "two")
+        assert TxnId(new) not in older
+
+    run(main())
+
+
 def test_who_has_begun_by_now_is_told_range_by_range_and_no_id_that_is_to_come() -> None:
     async def main() -> None:
         world = World(span=3, groups=2)

@@ -88,12 +88,13 @@ class AllRanges:
             group = state.group_of(part)
             # While its own group's last range is not full, no group has joined that this process has not heard of.
             last = {each: number for each, number in state.last_ranges.items() if each != group or state.may_be_joined}
-            answers.update(await self._raise_floors(list(last.values()), NO_TIMESTAMP))
+            # Also those before the last: a range is followed before it is full, and goes on until it is.
+            others = [number for each, numbers in state.ranges_of.items() if each != group for number in numbers]
+            answers.update(await self._raise_floors([*dict.fromkeys([*others, *last.values()])], NO_TIMESTAMP))
             if await self._are_last(last, answers):
                 break
         span, own = state.range_span, state.ranges_of.get(group, ())
-        others = [number for each, number in last.items() if each != group]
-        younger = [(answers[number].next_txn_id, (number + 1) * span) for number in others]
+        younger = [(answers[number].next_txn_id, (number + 1) * span) for number in others if number in answers]
         younger += [(max(txn_id, number * span), (number + 1) * span) for number in own]
         return below_without(state.next_range * span, younger)
 
