@@ -10,12 +10,16 @@ import typer
 import txnclient
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import Field, Listing, console
+from txnstatus import features
+from txnstatus.errors import InvalidArgument
 from txnstatus.features import Levels
 from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
 upgrade_app = typer.Typer(help="Versions of the nodes, and the cluster's feature level.", no_args_is_help=True)
 commands.add_typer(upgrade_app, name="upgrade")
+MAX_LEVEL = (1 << 32) - 1
+"""The highest that goes over the wire."""
 FIELDS = (
     Field("node", "node", whole=True),
     Field("version", "version"),
@@ -40,16 +44,19 @@ def upgrade_show(cluster: ClusterOption, as_json: JsonOption = False, timeout: T
 @tells_errors
 def upgrade_finish(
     cluster: ClusterOption,
-    level: Annotated[
-        int, typer.Option(min=0, max=(1 << 32) - 1, help="Without: the newest that the node which is asked does.")
-    ] = 0,
+    level: Annotated[int | None, typer.Option(help="Without: the newest that the node which is asked does.")] = None,
     timeout: TimeoutOption = 10.0,
 ) -> None:
     """Raise the feature level, for good: versions that do not do it are refused from then on.
 
     Every node has to do it. Until then all nodes can go back to the version before, one after the other.
     """
-    answer = _ask(cluster, admin_pb2.RaiseLevelRequest(level=level), timeout)
+    if level is not None and not features.FIRST <= level <= MAX_LEVEL:
+        raise InvalidArgument(
+            f"there is no feature level {level}: levels are {features.FIRST}, {features.FIRST + 1} and so on",
+            hint="txnctl upgrade show: what each node does",
+        )
+    answer = _ask(cluster, admin_pb2.RaiseLevelRequest(level=level or 0), timeout)
     console().print(f"The cluster is at feature level {answer.level}.")
 
 

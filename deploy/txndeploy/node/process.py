@@ -26,7 +26,7 @@ from txndeploy.node.forgetting import Forgetting
 from txndeploy.node.readiness import not_ready
 from txndeploy.node.registering import Registering, own_version
 from txndeploy.node.roles import SERVICES, Roles
-from txnstatus import features
+from txnstatus import features, revocation
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -141,11 +141,13 @@ class Node:
             self._end(refusal)
 
     def _see_membership(self, state: CatalogState) -> None:
-        """One that is to join is in no catalog yet; one that was in it, and is not, has nothing to do any more."""
+        """One that is to join is in no catalog yet; one that was in it, and is not, has nothing to do any more. Nobody
+        joins under the name of one that is gone."""
         own = self.config.node_id
+        is_gone = revocation.of_name(Kind.NODE, own) in state.revoked
         if own in state.nodes:
             self._was_member = True
-        elif state.cluster_id and (self._was_member or not self.config.joins):
+        elif state.cluster_id and (is_gone or self._was_member or not self.config.joins):
             self._end(
                 f"node {own} is none of cluster {self.config.cluster_name} any more: it was removed, or another node "
                 f"has its place. Nothing in {self.config.data_dir} is in use"

@@ -220,6 +220,11 @@ def test_the_level_is_shown_and_raised(ctl: Ctl) -> None:
     assert {(each["levels"], each["answers"]) for each in document["nodes"]} == {(str(features.OWN), True)}
     assert f"at feature level {newest}" in ctl("upgrade", "finish").stdout
     assert "none that this node does" in ctl("upgrade", "finish", "--level", str(newest + 1), code=1).stderr
+    assert "only goes up" in ctl("upgrade", "finish", "--level", str(newest - 1), code=1).stderr
+    for no_level in (0, -1, 1 << 32):  # 0 was the newest, and it is for good
+        assert (
+            f"there is no feature level {no_level}:" in ctl("upgrade", "finish", f"--level={no_level}", code=1).stderr
+        )
 
 
 def test_what_is_piped_is_not_broken(ctl: Ctl, client: Client) -> None:

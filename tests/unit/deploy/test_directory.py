@@ -12,6 +12,7 @@ import pytest
 from txndeploy.errors import StartError
 from txndeploy.node import directory
 from txndeploy.node.config import NodeConfig, NodeEntry
+from txndeploy.node.process import Node
 from txnstatus import features
 from txnstatus.features import Levels
 
@@ -86,3 +87,30 @@ def test_what_was_left_of_a_replica_that_is_gone_is_removed(config: NodeConfig) 
     (left / "snapshot").write_bytes(b"")
     opened(config)
     assert not left.exists()
+
+
+def config_of_n2(config: NodeConfig, *, joins: bool) -> NodeConfig:
+    nodes = {**config.nodes, "n2": NodeEntry(address="127.0.0.1:7071")}
+    return config.model_copy(update={"node_id": "n2", "joins": joins, "nodes": nodes})
+
+
+@pytest.mark.parametrize("joins", [True, False])
+async def test_a_node_that_was_removed_does_not_wait_to_be_let_in(config: NodeConfig, joins: bool) -> None:
+    """Nobody joins under a name that was given up. With `joins` it waited for ever."""
+    own = config_of_n2(config, joins=joins)
+    opened(own)
+    state = replace(config.initial_catalog(), cluster_id="air.1", version=7)
+    directory.keep(own, replace(state, revoked=frozenset({"node/n2"})))
+    node = Node(own)
+    with pytest.raises(StartError, match="node n2 is none of cluster air any more: it was removed"):
+        await node.start()
+    await node.stop()
+
+
+async def test_a_node_that_is_to_join_waits(config: NodeConfig) -> None:
+    own = config_of_n2(config, joins=True)
+    opened(own)
+    directory.keep(own, replace(config.initial_catalog(), cluster_id="air.1", version=7))
+    node = Node(own)
+    assert node.unfit is None
+    await node.stop()

@@ -16,11 +16,13 @@ from txnstatus import features
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.nodes import NodeInfo
+from txnstatus.errors import Unauthenticated
 from txnstatus.features import Levels
 from txnstatus.proto import raft_pb2 as pb
+from txnstatus.raft import transport
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.transport import PROTOCOL, RaftTransport
-from txnstatus.rpc.connection import Purpose, connect
+from txnstatus.rpc.connection import Purpose, connect, split_address
 from txnstatus.rpc.listener import Listener
 from txnstatus.rpc.server import Registry
 
@@ -35,7 +37,7 @@ class Meeting:
     def __init__(self, level: int) -> None:
         nodes = {name: NodeInfo(free_address(), ()) for name in ("n1", "n2")}
         state = CatalogState(100, nodes, {}, {}, 3, 1, cluster_id="air.1", version=1, level=level)
-        self.address = nodes["n1"].address
+        self.address, self.other = nodes["n1"].address, nodes["n2"].address
         self.cluster = ClusterMap(state)
         self.news: asyncio.Queue[str] = asyncio.Queue()
         self.raft = RaftTransport("air", "n1", 1, self.cluster, version="1.0")
@@ -148,3 +150,50 @@ def test_the_frame_of_before_reads() -> None:
     said = pb.RaftFrame.FromString(OF_BEFORE).hello
     assert (said.cluster_name, said.node_id, said.protocol, said.cluster_id) == ("air", "n2", PROTOCOL, "air.1")
     assert not said.newest_level
+
+
+# ---- who is let in no more
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("error", "most"), [(Unauthenticated("n2 is not the node that it was"), 20), (ConnectionRefusedError(), 600)]
+)
+async def test_who_is_refused_asks_less_and_less_often(
+    error: Exception, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A revoked node dialled all others ten times a second for ever. One that does not run is dialled at that pace."""
+    dialled = 0
+
+    async def refused(*_: object) -> None:
+        nonlocal dialled
+        dialled += 1
+        raise error
+
+    monkeypatch.setattr(transport, "connect", refused)
+    n1 = Meeting(1)
+    await asyncio.sleep(60)
+    await n1.raft.stop()
+    assert most / 2 < dialled <= most
+
+
+async def test_who_is_let_in_no_more_is_dialled_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others end its connection as it says hello."""
+    pauses = asyncio.Queue[float]()
+    sleep = asyncio.sleep
+
+    async def paused(seconds: float) -> None:
+        pauses.put_nowait(seconds)
+        await sleep(0)
+
+    n1 = Meeting(1)
+    ends = await asyncio.start_server(lambda _reader, writer: writer.close(), *split_address(n1.other))
+    monkeypatch.setattr(transport.asyncio, "sleep", paused)
+    async with asyncio.timeout(SECONDS):
+        seen = [await pauses.get() for _ in range(8)]
+        while seen[-1] < transport.REFUSED_SECONDS:
+            seen.append(await pauses.get())
+    monkeypatch.undo()
+    ends.close()
+    await n1.raft.stop()
+    assert sorted(seen) == seen

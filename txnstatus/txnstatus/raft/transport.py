@@ -34,6 +34,8 @@ passes over a part of an entry comes to another state than the others do. 2: col
 files. 3: they have defaults.
 """
 RECONNECT_SECONDS = 0.1
+REFUSED_SECONDS = 5.0
+"""The longest pause before a peer is dialled again that lets this node in no more than the time before."""
 HELLO_SECONDS = 2.0
 MAX_REFUSAL_CHARACTERS = 500
 MAX_QUEUED_MESSAGES = 10_000
@@ -149,12 +151,14 @@ class RaftTransport:
     # ---- both ends
 
     async def _dial(self, peer: str) -> None:
-        stranger = ""
+        stranger, pause = "", RECONNECT_SECONDS
         while (address := self._cluster.address(peer)) is not None:
+            is_refused = False
             try:
                 async with asyncio.timeout(HELLO_SECONDS):
                     connection = await connect(address, Purpose.RAFT, self._tls, f"node/{peer}")
             except Unauthenticated as error:
+                is_refused = True
                 if stranger != error.message:  # the operator hears of it once
                     stranger = error.message
                     log.error("%s", stranger)
@@ -166,7 +170,9 @@ class RaftTransport:
                     await link.ended.wait()
                 finally:
                     link.close()
-            await asyncio.sleep(RECONNECT_SECONDS)
+                is_refused = link.was_refused
+            pause = min(2 * pause, REFUSED_SECONDS) if is_refused else RECONNECT_SECONDS
+            await asyncio.sleep(pause)
 
     @property
     def hello(self) -> pb.RaftFrame:
@@ -248,7 +254,8 @@ class _Link:
         self._expected = expected
         self._queue: Outbox[pb.RaftMessage] = Outbox(lambda messages: pb.RaftFrame(messages=messages))
         self._queue.open(connection)
-        self._late = asyncio.get_running_loop().call_later(HELLO_SECONDS, connection.abort)
+        self._is_late = False
+        self._late = asyncio.get_running_loop().call_later(HELLO_SECONDS, self._end_late)
         if expected is not None:
             connection.send(transport.hello.SerializeToString())
         connection.take_up(self._take, self._end)
@@ -257,11 +264,20 @@ class _Link:
         self._queue.send(messages[: MAX_QUEUED_MESSAGES - len(self._queue)])
 
     @property
+    def was_refused(self) -> bool:
+        """Whether the other end, or this one, has ended it instead of meeting. One that is silent refuses nothing."""
+        return not self.peer and not self._is_late
+
+    @property
     def pending(self) -> bool:
         return bool(self._queue) or self._connection.pending
 
     def close(self) -> None:
         self._connection.close()
+
+    def _end_late(self) -> None:
+        self._is_late = True
+        self._connection.abort()
 
     def _take(self, data: bytes) -> None:
         try:
