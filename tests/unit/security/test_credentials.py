@@ -6,16 +6,21 @@ import logging
 import os
 import stat
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.unit.harness.answering import SECONDS, Served
 from tests.unit.harness.identities import Identities, blocking
 from txnclient import connect
+from txndeploy.ctl import commands
 from txndeploy.errors import ConfigError
 from txndeploy.local.authority import Authority
+from txndeploy.node.config import NodeConfig, NodeEntry, TlsSection
+from txndeploy.node.process import Node
 from txnstatus.errors import InvalidArgument, Unauthenticated
 from txnstatus.security import principals, tls
 from txnstatus.security.principals import Kind, Principal
@@ -119,6 +124,53 @@ def test_whoever_starts_while_files_are_replaced_has_the_new_ones(air: Identitie
             starting.result(timeout=0.1)
         (other / "key.pem").replace(where / "key.pem")
         assert starting.result(timeout=SECONDS).own.name == "bob"
+
+
+def client_starts(where: Path) -> str:
+    with connect("127.0.0.1:1", credentials=where) as client:
+        return client.owner
+
+
+def txnctl_starts(where: Path) -> str:
+    asked = ["status", "--cluster", "127.0.0.1:1", "--timeout", "0.1"]
+    said = CliRunner().invoke(commands.app, asked, env={tls.VARIABLE: str(where)}).output
+    return "bob" if "127.0.0.1:1" in said and str(where) not in said else said
+
+
+def node_starts(where: Path) -> str:
+    config = NodeConfig(
+        cluster_name="air",
+        node_id="bob",
+        data_dir=where / "data",
+        warehouse=where.as_uri(),
+        nodes={"bob": NodeEntry(address="127.0.0.1:1")},
+        tls=TlsSection(ca=where / "ca.pem", certificate=where / "certificate.pem", key=where / "key.pem"),
+    )
+    Node(config)
+    return "bob"
+
+
+@pytest.mark.parametrize("key", [None, b"", b"of another certificate"])
+@pytest.mark.parametrize("starts", [client_starts, txnctl_starts, node_starts])
+async def test_each_program_waits_for_the_key_that_is_on_its_way(
+    air: Identities, monkeypatch: pytest.MonkeyPatch, starts: Callable[[Path], str], key: bytes | None
+) -> None:
+    """Where there was none for a moment, it failed at once."""
+    kind = Kind.NODE if starts is node_starts else Kind.USER
+    where, waited = air.files(kind, "bob"), list[float]()
+    right = (where / "key.pem").read_bytes()
+    (where / "key.pem").unlink()
+    if key is not None:
+        (where / "key.pem").write_bytes(key and (air.files(kind, "alice") / "key.pem").read_bytes())
+
+    def comes(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            (where / "key.pem").write_bytes(right)
+
+    monkeypatch.setattr(tls.time, "sleep", comes)
+    assert starts(where) == "bob"
+    assert len(waited) == 3
 
 
 @pytest.mark.usefixtures("later")

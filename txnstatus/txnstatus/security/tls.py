@@ -201,17 +201,24 @@ def _load_first(files: TlsFiles) -> tuple[_Signs, Contexts]:
     """Raises InvalidArgument for files that do not go together, at once where none of them is new."""
     deadline = time.monotonic() + REPLACED_SECONDS
     while True:
-        signs = _signs(files)
         try:
+            signs = _signs(files)
             found = _load(files)
-        except InvalidArgument:
-            age = time.time() - max(changed for _, changed, _ in signs) / 1e9
-            if abs(age) > REPLACED_SECONDS or time.monotonic() > deadline:
-                raise
-        else:
             if _signs(files) == signs:
                 return signs, found
+        except InvalidArgument:
+            if abs(time.time() - _changed(files)) > REPLACED_SECONDS or time.monotonic() > deadline:
+                raise
         time.sleep(0.02)
+
+
+def _changed(files: TlsFiles) -> float:
+    """When one of the files was changed last, or went away or came; 0: there is nothing."""
+    found = [0.0]
+    for path in (*files.paths(), *{path.parent for path in files.paths()}):
+        with contextlib.suppress(OSError):
+            found.append(path.stat().st_ctime)
+    return max(found)
 
 
 def _load(files: TlsFiles) -> Contexts:
@@ -219,7 +226,10 @@ def _load(files: TlsFiles) -> Contexts:
     server.verify_mode = ssl.CERT_OPTIONAL  # whoever listens says what one without may do
     server.num_tickets = 0  # nobody resumes; and what rests has nothing to read
     shown, client = _shown(files, server), _context(files, ssl.PROTOCOL_TLS_CLIENT)
-    authority, certificate, key = (path.read_bytes() for path in files.paths())
+    try:
+        authority, certificate, key = (path.read_bytes() for path in files.paths())
+    except OSError as error:
+        raise InvalidArgument(f"{error.filename} cannot be read: {error.strerror}") from error
     return Contexts(shown, client, authority, server, certificate, key)
 
 
