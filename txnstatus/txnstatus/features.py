@@ -70,7 +70,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
 FIELDS: Mapping[str, int] = {"status.BeginTxns.max_of_owner": 2, "shard.CreateTable.made": 2}
 """Fields that came after their command, as `catalog.SetOption.name` → the level that brought them. Below it they are
 empty, 0, False or None, which is their default."""
-OPTIONS: Mapping[str, int] = {"user_open_transactions": 2}
+OPTIONS: Mapping[str, int] = {"user_open_transactions": 2, "user_reads_per_second": 2}
 """Options of the cluster that came after the first level → the level that brought them."""
 
 _LEVELS = {(log, kind): level for log, levels in COMMANDS.items() for level, kinds in levels.items() for kind in kinds}

@@ -9,6 +9,9 @@ from txnstatus.errors import LimitReached
 from txnstatus.pace import AT_ONCE, Pace, Turn
 from txnstatus.values import value
 
+BEGINS, READS = "user_begins_per_second", "user_reads_per_second"
+DOES = {BEGINS: "begin", READS: "ask"}
+"""What users do, by the limit of how much of it they do in a second."""
 LOCK = "txnstatus.Table/Lock"
 FEW = 1_000
 """Users of whom it costs nothing to know."""
@@ -21,6 +24,8 @@ class Shares:
     connections: int = 0
     begins_per_second: int = 0
     """Transactions that begin in a second, on the average; as many may begin at once."""
+    reads_per_second: int = 0
+    """Calls that only ask, in a second, likewise."""
     calls_mib: int = 0
     """MiB of calls that are being answered."""
     lock_waits: int = 0
@@ -32,7 +37,11 @@ class _Use:
     connections: int = 0
     bytes: int = 0
     locks: int = 0
-    pace: Pace = field(default_factory=Pace)
+    begins: Pace = field(default_factory=Pace)
+    reads: Pace = field(default_factory=Pace)
+
+    def pace(self, limit: str) -> Pace:
+        return self.begins if limit == BEGINS else self.reads
 
 
 class Users:
@@ -59,30 +68,29 @@ class Users:
         self._use(user).connections -= 1
         self._forget_idle(user)
 
-    def begins(self, user: str, count: int, now: float, patience: float) -> Turn:
-        """A number of transactions are to begin; `told` ends a refusal. `now`, `patience`: as for Pace."""
-        most = self._of(user).begins_per_second
-        if not most:
+    def turn(self, user: str, limit: str, count: int, now: float, patience: float) -> Turn:
+        """That of so many; `told` ends a refusal. `limit`: BEGINS or READS. `now`, `patience`: as for Pace."""
+        rate = self._rate(user, limit)
+        if not rate:
             return AT_ONCE
-        turn = self._use(user).pace.begin(count, most, now, patience)
+        turn = self._use(user).pace(limit).turn(count, rate, now, patience)
         if len(self._uses) >= self._sweeps_at:
             self._sweep(now)
         return turn
 
-    def refusal(self, user: str, now: float, patience: float) -> Turn | None:
-        """That of whatever a user is to begin now; `told` ends it. None: something may begin, or wait."""
-        most = self._of(user).begins_per_second
-        use = self._uses.get(user)
-        return use.pace.refusal(most, now, patience) if most and use is not None else None
+    def refusal(self, user: str, limit: str, now: float, patience: float) -> Turn | None:
+        """That of whatever is asked for now; `told` ends it. None: something has its turn, or waits."""
+        rate, use = self._rate(user, limit), self._uses.get(user)
+        return use.pace(limit).refusal(rate, now, patience) if rate and use is not None else None
 
-    def told(self, user: str, turn: Turn, now: float) -> LimitReached:
+    def told(self, user: str, limit: str, turn: Turn, now: float) -> LimitReached:
         """What a refusal says now that it has its turn, or that nobody waits for it any more."""
-        use = self._use(user)
-        use.pace.late -= turn.is_late
-        wait, again = use.pace.wait(turn.count, turn.rate, now), use.pace.again(turn.count, turn.rate, now)
-        has = f"can begin {min(turn.count, turn.rate)} more in {wait:.2f} s"
-        refusal = _reached(user, has, "user_begins_per_second", turn.rate, do="wait, or begin fewer a second")
-        refusal.again_seconds = again
+        pace = self._use(user).pace(limit)
+        pace.late -= turn.is_late
+        wait, does = pace.wait(turn.count, turn.rate, now), DOES[limit]
+        has = f"can {does} {min(turn.count, turn.rate)} more in {wait:.2f} s"
+        refusal = _reached(user, has, limit, turn.rate, do=f"wait, or {does} fewer a second")
+        refusal.again_seconds = pace.again(turn.count, turn.rate, now)
         self._forget_idle(user)
         return refusal
 
@@ -102,6 +110,10 @@ class Users:
         use.locks -= method == LOCK
         self._forget_idle(user)
 
+    def _rate(self, user: str, limit: str) -> int:
+        shares = self._of(user)
+        return shares.begins_per_second if limit == BEGINS else shares.reads_per_second
+
     def _of(self, user: str) -> Shares:
         return self.own.get(user, self.shares)
 
@@ -118,8 +130,9 @@ class Users:
     def _sweep(self, now: float) -> None:
         """What was begun is not counted any more once as much might have begun since."""
         for user, use in self._uses.items():
-            if use.pace.is_over(self._of(user).begins_per_second, now):
-                use.pace = Pace()
+            for limit in DOES:
+                if (pace := use.pace(limit)).is_over(self._rate(user, limit), now):
+                    pace.forget()
         self._uses = {user: use for user, use in self._uses.items() if use != _Use()}
         self._sweeps_at = max(FEW, 2 * len(self._uses))
 

@@ -27,7 +27,7 @@ from txnstatus.security import tls
 from txnstatus.security.principals import Kind
 
 SHARE = 50
-"""Transactions that the noisy user may begin in a second, and that the quiet one begins."""
+"""Transactions that the noisy user may begin in a second, or ask about, and that the quiet one begins."""
 TICK_SECONDS = 0.02
 MOST = 5_000
 """Calls that the noisy one has under way: with more it waits."""
@@ -62,7 +62,7 @@ class Noise:
     times: int
     """How many shares it asks for."""
     reads: bool
-    """Whether it asks for a transaction's state over and over, for which there is no limit; else it begins some."""
+    """Whether it asks for a transaction's state over and over; else it begins some."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Operation]:
@@ -87,13 +87,13 @@ class Noise:
             await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _ask(self, channel: PeerChannel) -> None:
-        if self.reads:
-            request = pb.GetTransactionStateRequest(txn_id=0)
-            answer = pb.GetTransactionStateResponse
-            await channel.call(f"{MANAGER}/GetTransactionState", request, answer, CALL_SECONDS)
-            return
         with suppress(LimitReached):
-            await transact(channel)
+            if self.reads:
+                request = pb.GetTransactionStateRequest(txn_id=0)
+                answer = pb.GetTransactionStateResponse
+                await channel.call(f"{MANAGER}/GetTransactionState", request, answer, CALL_SECONDS)
+            else:
+                await transact(channel)
 
 
 class Ours(OurCluster):
@@ -101,7 +101,7 @@ class Ours(OurCluster):
     reads = False
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings, TxnSection(user_begins_per_second=SHARE))
+        super().__init__(settings, TxnSection(user_begins_per_second=SHARE, user_reads_per_second=SHARE))
 
     def start(self, directory: Path) -> None:
         self._cluster = LocalCluster(directory / "cluster", txn=self._txn, compactor=False)
@@ -115,8 +115,9 @@ class Ours(OurCluster):
                 authority.issue(Kind.USER, name, shown)
                 client.grant("writer", name, on=None)
             # After a pause of the machine more of his are due at once than a second has.
-            request = admin_pb2.SetLimitRequest(identity=QUIET, name="user_begins_per_second", value=0)
-            client.call("txnstatus.Admin/SetLimit", request, admin_pb2.SetLimitResponse)
+            for limit in ("user_begins_per_second", "user_reads_per_second"):
+                request = admin_pb2.SetLimitRequest(identity=QUIET, name=limit, value=0)
+                client.call("txnstatus.Admin/SetLimit", request, admin_pb2.SetLimitResponse)
             client.begin().commit()
 
     async def warm_up(self, point: int, seconds: float) -> None:
@@ -139,7 +140,7 @@ class Ours(OurCluster):
 
 class OursBesideReads(Ours):
     name = "ours-reads"
-    about = "the other one asks for a transaction's state, for which there is no limit"
+    about = f"the other one asks for a transaction's state: {SHARE} a second are his share"
     reads = True
 
 

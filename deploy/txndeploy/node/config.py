@@ -139,6 +139,7 @@ class TxnSection(_Section):
     user_begins_per_second: int = _DEFAULTS.user_begins_per_second
     user_calls_mib: int = _DEFAULTS.user_calls_mib
     user_lock_waits: int = _DEFAULTS.user_lock_waits
+    user_reads_per_second: int = _DEFAULTS.user_reads_per_second
     range_span: int = Field(1_000_000, ge=1, le=1_000_000_000)
     """Transaction ids in one status range; for the life of the cluster."""
     zombie_grace_seconds: float = Field(60.0, ge=0)

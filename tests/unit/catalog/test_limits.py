@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.harness.cluster import new_catalog
@@ -80,9 +82,10 @@ def test_a_process_goes_by_the_limits_that_it_has_heard_of() -> None:
     users = access_by(cluster, []).users
     assert users.shares == Shares()
     cluster.update(after(catalog, *(cmd.SetOption(name, number) for number, name in enumerate(OF_USERS, start=1))))
-    assert users.shares == Shares(connections=2, begins_per_second=3, calls_mib=4, lock_waits=5)
+    of_all = Shares(connections=2, begins_per_second=3, calls_mib=4, lock_waits=5, reads_per_second=6)
+    assert users.shares == of_all
     cluster.update(after(catalog, cmd.SetLimit("ada", WAITS, 77)))
-    assert users.own == {"ada": Shares(connections=2, begins_per_second=3, calls_mib=4, lock_waits=77)}
+    assert users.own == {"ada": replace(of_all, lock_waits=77)}
     cluster.update(after(catalog, cmd.SetLimit("ada", WAITS, restores=True)))
     assert not users.own
 

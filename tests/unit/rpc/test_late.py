@@ -20,7 +20,7 @@ from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.connection import Purpose
 from txnstatus.security.access import BEGIN
 from txnstatus.security.principals import Kind, Principal
-from txnstatus.shares import Shares
+from txnstatus.shares import BEGINS, READS, Shares
 
 RATE = 5
 METHOD = pb.DESCRIPTOR.services_by_name["TxnManager"].methods_by_name["BeginTransaction"]
@@ -83,7 +83,7 @@ async def test_what_is_a_little_early_begins_late_and_the_rest_is_refused_at_the
         assert RATE < 200 - len(refusals) <= RATE + RATE * (took + 1)
         assert all("user_begins_per_second = 5 are possible" in each.message for each in refusals)
         assert all(each.again_seconds > 0 for each in refusals)
-        assert not there.registry.access.users._uses["alice"].pace.late
+        assert not there.registry.access.users._uses["alice"].begins.late
         await asyncio.gather(channel.close(), other.close())
 
 
@@ -91,7 +91,7 @@ async def test_refusals_are_waited_for_no_more_once_the_connection_has_ended(tmp
     air = Identities(tmp_path)
     async with served(air) as there:
         channel = PeerChannel(there.address, tls=air.user("alice"), purpose=Purpose.CALLS)
-        pace = there.registry.access.users._use("alice").pace
+        pace = there.registry.access.users._use("alice").begins
         tasks = [asyncio.create_task(begin(channel)) for _ in range(20 * RATE)]
         await until(lambda: pace.late >= 10)
         await channel.close()
@@ -102,11 +102,12 @@ async def test_refusals_are_waited_for_no_more_once_the_connection_has_ended(tmp
 async def test_a_client_asks_again_when_it_helps_and_its_program_notices_nothing(tmp_path: Path) -> None:
     air, pauses = Identities(tmp_path), list[float]()
     async with served(air) as there:
-        assert there.registry.access.users.begins("alice", 4 * RATE, asyncio.get_running_loop().time(), 1.0) is not None
+        users = there.registry.access.users
+        users.turn("alice", BEGINS, 4 * RATE, asyncio.get_running_loop().time(), 1.0)
 
         def pause(seconds: float) -> None:
             pauses.append(seconds)
-            there.registry.access.users._use("alice").pace.begun = 0.0  # the time has come
+            users._use("alice").begins.had = 0.0  # the time has come
 
         channel = ManagerChannel([there.address], Connections(air.user("alice")), pause=pause)
         request, response = pb.BeginTransactionRequest(), pb.BeginTransactionResponse
@@ -115,7 +116,7 @@ async def test_a_client_asks_again_when_it_helps_and_its_program_notices_nothing
         assert len(pauses) == 1
         assert 2.0 < pauses[0] < 1.5 * 2.2
 
-        there.registry.access.users.begins("alice", 100 * RATE, asyncio.get_running_loop().time(), 1.0)
+        users.turn("alice", BEGINS, 100 * RATE, asyncio.get_running_loop().time(), 1.0)
         with pytest.raises(LimitReached, match="user_begins_per_second = 5 are possible"):
             await asyncio.to_thread(channel.call, BEGIN, request, response, timeout=2.0)
         assert len(pauses) == 1, "it would be too late"
@@ -130,14 +131,28 @@ async def test_calls_of_grpc_and_of_the_console_wait_and_are_refused_likewise(tm
         began = loop.time()
         await registry.call(BEGIN, request, caller=ALICE)
         assert loop.time() - began > 0.8
-        users.begins("alice", 100 * RATE, loop.time(), 1.0)
+        users.turn("alice", BEGINS, 100 * RATE, loop.time(), 1.0)
         with pytest.raises(LimitReached, match="user_begins_per_second = 5"):
             await registry.call(BEGIN, request, seconds=1.0, caller=ALICE)
-        users._use("alice").pace.refused_until = loop.time() + 10.0
+        users._use("alice").begins.refused_until = loop.time() + 10.0
         waits = asyncio.create_task(registry.call(BEGIN, request, seconds=60.0, caller=ALICE))
-        await until(lambda: users._use("alice").pace.late > 0)
+        await until(lambda: users._use("alice").begins.late > 0)
         waits.cancel()
         await asyncio.gather(waits, return_exceptions=True)
         assert waits.cancelled()
-        assert not users._use("alice").pace.late
-        assert users.begins("bob", 1, loop.time(), 1.0).seconds == AT_ONCE.seconds
+        assert not users._use("alice").begins.late
+        assert users.turn("bob", BEGINS, 1, loop.time(), 1.0).seconds == AT_ONCE.seconds
+
+
+async def test_questions_wait_and_are_refused_by_their_own_limit(tmp_path: Path) -> None:
+    async with served(Identities(tmp_path)) as there:
+        registry = there.registry
+        registry.access.users.shares = Shares(begins_per_second=RATE, reads_per_second=1)
+        request, began = REQUEST.SerializeToString(), asyncio.get_running_loop().time()
+        for _ in range(2):
+            await registry.call(STATE, request, caller=ALICE)
+        assert asyncio.get_running_loop().time() - began > 0.8
+        await registry.call(BEGIN, b"", caller=ALICE)
+        registry.access.users.turn("alice", READS, 50, asyncio.get_running_loop().time(), 1.0)
+        with pytest.raises(LimitReached, match=r"alice can ask 1 more in .* s: user_reads_per_second = 1"):
+            await registry.call(STATE, request, seconds=0.5, caller=ALICE)

@@ -17,9 +17,10 @@ from txnstatus.errors import LimitReached, TxnError
 from txnstatus.proto import table_pb2
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.rpc.server import Registry
-from txnstatus.security.access import Access
+from txnstatus.security.access import PACED, Access
+from txnstatus.security.authority import CALLS
 from txnstatus.security.principals import Kind, Principal
-from txnstatus.shares import FEW, LOCK, Shares, Users
+from txnstatus.shares import BEGINS, FEW, LOCK, READS, Shares, Users
 
 SCAN = "txnstatus.Table/Scan"
 
@@ -32,7 +33,7 @@ def users(**shares: int) -> Users:
 
 def begin(there: Users, user: str, count: int, now: float) -> bool:
     """Whether they begin at once."""
-    turn = there.begins(user, count, now, SECONDS)
+    turn = there.turn(user, BEGINS, count, now, SECONDS)
     return not turn.is_refused and turn.seconds == 0.0
 
 
@@ -47,9 +48,9 @@ def test_each_limit_is_named_with_its_value_and_holds_for_each_user_by_itself() 
     there.connected("ada")
 
     assert begin(there, "ada", 3, 10.0)
-    turn = there.begins("ada", 3, 10.0, 0.9)
+    turn = there.turn("ada", BEGINS, 3, 10.0, 0.9)
     assert turn.is_refused
-    reached = there.told("ada", turn, 10.0)
+    reached = there.told("ada", BEGINS, turn, 10.0)
     assert reached.message.startswith("ada can begin 3 more in 1.00 s: user_begins_per_second = 3")
     assert reached.hint.startswith("wait, or begin fewer a second; ")
     assert begin(there, "bob", 3, 10.0)
@@ -79,6 +80,24 @@ def test_a_users_own_limit_holds_in_place_of_that_of_all() -> None:
     assert "txnctl limit set ada user_connections N" in reached.value.hint
     with pytest.raises(LimitReached, match="user_connections = 1"):
         there.connected("eve")
+
+
+def test_questions_have_a_limit_of_their_own() -> None:
+    there = users(begins_per_second=1, reads_per_second=2)
+    assert begin(there, "ada", 1, 0.0)
+    assert [there.turn("ada", READS, 1, 0.0, 0.9).seconds for _ in range(3)] == [0.0, 0.0, 0.5]
+    refused = there.turn("ada", READS, 1, 0.0, 0.9)
+    assert refused.is_refused
+    told = there.told("ada", READS, refused, 0.0)
+    assert told.message == "ada can ask 1 more in 1.00 s: user_reads_per_second = 2 are possible"
+    assert told.hint.startswith("wait, or ask fewer a second; ")
+
+
+def test_what_keeps_or_ends_something_has_no_rate() -> None:
+    """It waits behind nothing that its user asks."""
+    assert PACED.keys() <= CALLS.keys()
+    for held in ("Keep", "Renew", "Commit", "Abort", "Complete", "Fail", "Release", "Lock", "Open", "Add", "Write"):
+        assert not [method for method in PACED if method.partition("/")[2].startswith(held)]
 
 
 def test_without_limits_nothing_is_refused() -> None:

@@ -18,7 +18,7 @@ from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.roles import Granted
 from txnstatus.rpc.channel import Channel, call_over
 from txnstatus.security.access import Access
-from txnstatus.shares import Shares
+from txnstatus.shares import BEGINS, READS, Shares
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,8 @@ def _shares(state: CatalogState, user: str) -> Shares:
     """What a user may have of one node; empty: one without limits of his own."""
     return Shares(
         connections=state.limit(user, "user_connections"),
-        begins_per_second=state.limit(user, "user_begins_per_second"),
+        begins_per_second=state.limit(user, BEGINS),
+        reads_per_second=state.limit(user, READS),
         calls_mib=state.limit(user, "user_calls_mib"),
         lock_waits=state.limit(user, "user_lock_waits"),
     )

@@ -48,6 +48,7 @@ class Options:
     user_begins_per_second: int = _option(0, 0, "transactions that one user begins at one node in a second")
     user_calls_mib: int = _option(0, 0, "MiB of one user's calls that one node answers at one time")
     user_lock_waits: int = _option(0, 0, "locks for which one user waits at one node at one time")
+    user_reads_per_second: int = _option(0, 0, "calls of one user in a second that only ask one node")
 
     def with_value(self, name: str, value: int) -> Options:
         """Raises NotFound for an unknown name, InvalidArgument for a value out of bounds."""

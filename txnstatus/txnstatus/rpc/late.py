@@ -13,10 +13,10 @@ from txnstatus.security.principals import Principal
 
 
 class _Refusal:
-    __slots__ = ("tell", "turn")
+    __slots__ = ("method", "tell", "turn")
 
-    def __init__(self, turn: Turn, tell: Callable[[TxnError], object]) -> None:
-        self.turn, self.tell = turn, tell
+    def __init__(self, method: str, turn: Turn, tell: Callable[[TxnError], object]) -> None:
+        self.method, self.turn, self.tell = method, turn, tell
 
 
 class Late:
@@ -31,9 +31,9 @@ class Late:
         """Runs it when it has its turn."""
         self._begins.add(begin, turn.seconds)
 
-    def refuse(self, turn: Turn, tell: Callable[[TxnError], object]) -> None:
+    def refuse(self, method: str, turn: Turn, tell: Callable[[TxnError], object]) -> None:
         """`tell` hears why, when it has its turn."""
-        refusal = _Refusal(turn, tell)
+        refusal = _Refusal(method, turn, tell)
         self._refusals[refusal] = None
         if turn.seconds > 0:
             self._due.add(refusal, turn.seconds)
@@ -45,12 +45,12 @@ class Late:
         self._begins.clear()
         self._due.clear()
         for refusal in self._refusals:
-            self._why(refusal.turn)
+            self._why(refusal)
         self._refusals.clear()
 
     def _tell(self, refusal: _Refusal) -> None:
         del self._refusals[refusal]
-        refusal.tell(self._why(refusal.turn))
+        refusal.tell(self._why(refusal))
 
-    def _why(self, turn: Turn) -> TxnError:
-        return self._access.told(self._caller, turn, asyncio.get_running_loop().time())
+    def _why(self, refusal: _Refusal) -> TxnError:
+        return self._access.told(self._caller, refusal.method, refusal.turn, asyncio.get_running_loop().time())

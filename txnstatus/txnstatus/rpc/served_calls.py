@@ -131,7 +131,7 @@ class ServedCalls:
             return
         if turn.is_refused:
             self._less(size)
-            self._late.refuse(turn, partial(self._refuse, call.id, 0))
+            self._late.refuse(call.method, turn, partial(self._refuse, call.id, 0))
         elif turn.seconds > 0:
             self._late.begin(turn, partial(self._start, call, request, came, size))
         else:

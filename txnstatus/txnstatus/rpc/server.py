@@ -200,7 +200,7 @@ class Registry:
                 await asyncio.sleep(turn.seconds)
         finally:
             if turn.is_refused:
-                refusal = self.access.told(caller, turn, loop.time())
+                refusal = self.access.told(caller, method, turn, loop.time())
         if refusal is not None:
             raise refusal
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 
 from google.protobuf.message import Message
@@ -14,9 +14,17 @@ from txnstatus.proto import common_pb2 as common
 from txnstatus.roles import Granted, Rights, Role, View
 from txnstatus.security import authority, scopes, visible
 from txnstatus.security.principals import Principal
-from txnstatus.shares import Users
+from txnstatus.shares import BEGINS, READS, Users
 
 BEGIN = "txnstatus.TxnManager/BeginTransaction"
+ASKS = (
+    *("TxnManager/GetTransactionState", "TxnManager/GetSnapshot", "Timeline/ListTimeline", "Savepoints/ListSavepoints"),
+    *("Table/GetTable", "Table/ListTables", "Table/Scan", "Table/ShowLocks", "Compactions/ListCompactions"),
+    *("Admin/GetCluster", "Admin/GetNode", "Admin/ListTransactions", "Admin/ShowGrants"),
+)
+"""Calls that only ask: whoever asks waits, and nothing that is open ends meanwhile."""
+PACED: Mapping[str, str] = {BEGIN: BEGINS, **{f"txnstatus.{method}": READS for method in ASKS}}
+"""Calls of which users have so many in a second → the limit by which they do."""
 _VIEW: ContextVar[View | None] = ContextVar("view", default=None)
 """What the caller of the running handler is shown; None: all."""
 
@@ -44,20 +52,23 @@ class Access:
     def refusal(self, caller: Principal | None, method: str, now: float, patience: float) -> Turn | None:
         """That of a call of which nothing has been read; `told` ends it. None: it may be done. `now`, `patience`: as
         for Pace."""
-        if method != BEGIN or caller is None or caller.is_process:
+        limit = PACED.get(method)
+        if limit is None or caller is None or caller.is_process:
             return None
-        return self.users.refusal(caller.owner, now, patience)
+        return self.users.refusal(caller.owner, limit, now, patience)
 
     def turn(self, caller: Principal | None, method: str, request: Message, now: float, patience: float) -> Turn:
         """When a call is done, or refused; then `told` ends it."""
-        if method != BEGIN or caller is None or caller.is_process:
+        limit = PACED.get(method)
+        if limit is None or caller is None or caller.is_process:
             return AT_ONCE
-        return self.users.begins(caller.owner, request.count or 1, now, patience)  # type: ignore[attr-defined]
+        count = request.count or 1 if method == BEGIN else 1  # type: ignore[attr-defined]
+        return self.users.turn(caller.owner, limit, count, now, patience)
 
-    def told(self, caller: Principal | None, turn: Turn, now: float) -> LimitReached:
+    def told(self, caller: Principal | None, method: str, turn: Turn, now: float) -> LimitReached:
         """What a refusal says when it has its turn, or is waited for no more."""
         assert caller is not None, "nobody else is refused"
-        return self.users.told(caller.owner, turn, now)
+        return self.users.told(caller.owner, PACED[method], turn, now)
 
     def answers(self, caller: Principal | None, method: str, size: int) -> None:
         """A call of so many bytes is taken up; `answered` ends it. Raises LimitReached."""
