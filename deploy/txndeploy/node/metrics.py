@@ -17,6 +17,7 @@ from txndeploy.node.roles import Roles
 from txnparticipant.leader.service import ShardService
 from txnstatus.measures import Durations, Measures
 from txnstatus.rpc.listener import Listener
+from txnstatus.security.tls import Tls
 from txnstatus.status.service import StatusService
 
 PREFIX = "txnstatus_"
@@ -40,6 +41,7 @@ def families(roles: Roles, measures: Measures, listener: Listener, chronicler: C
     yield from _snapshots(roles)
     yield from _shards(roles)
     yield from _process(roles, listener)
+    yield certificates(listener.tls)
     late = HistogramMetricFamily(PREFIX + "loop_lateness_seconds", "How late the event loop was", labels=[])
     late.add_metric([], _buckets(measures.lateness), measures.lateness.seconds)
     yield late
@@ -152,6 +154,16 @@ def _process(roles: Roles, listener: Listener) -> Iterator[Metric]:
     for name, value, _ in roles.catalog.options.items():
         options.add_metric([name], value)
     yield options
+
+
+def certificates(tls: Tls | None) -> Metric:
+    """Until when those hold that are in the node's files now."""
+    family = _gauges("certificate_expires_timestamp_seconds", "Until when it holds, as Unix time", "of")
+    if tls is not None:
+        expires = tls.contexts().expires
+        family.add_metric(["node"], expires.own)
+        family.add_metric(["authority"], expires.authority)
+    return family
 
 
 def _gauge(name: str, meaning: str, value: float) -> Metric:

@@ -108,6 +108,7 @@ def test_a_bundle_has_what_is_needed_and_no_secret(
     assert json.loads(found["locks.json"])["locks"]
     assert "protobuf" in json.loads(found["versions.json"])["packages"]
     assert "txnstatus_begun_transactions_total" in found["metrics/1.txt"]
+    assert 'txnstatus_certificate_expires_timestamp_seconds{of="node"}' in found["metrics/1.txt"]
     assert "URLError" in found["metrics/0.txt"]
     assert " leads in term " in found["logs/1-node.log"]
     assert 'node_id = "n1"' in found["configuration/1-node.toml"]

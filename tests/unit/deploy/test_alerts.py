@@ -73,6 +73,11 @@ CASES: dict[str, tuple[dict[str, str], str, str]] = {
     ),
     "TxnstatusNoCompactor": ({'txnstatus_open_compactions{shard="shard-0"}': "0x30 200x100"}, "40m", "100m"),
     "TxnstatusStorageFails": ({f"txnstatus_log_lines_total{{{NODE},{STORAGE}}}": "0x5 0+1x100"}, "10m", "60m"),
+    "TxnstatusCertificateExpires": (
+        {f'txnstatus_certificate_expires_timestamp_seconds{{of="node",{NODE}}}': f"{21 * 86400 + 1800}x120"},
+        "29m",
+        "60m",
+    ),
     "TxnstatusErrors": (
         {f'txnstatus_log_lines_total{{{NODE},logger="txnstatus.rpc.calls",level="ERROR"}}': "0x5 0+1x60"},
         "6m",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,8 @@ import aiohttp
 import pytest
 
 from tests.unit.harness.identities import Identities, free_address
+from txndeploy.local.authority import AUTHORITY_DAYS
+from txndeploy.node import metrics
 from txndeploy.node.http import HttpServer
 from txnstatus.security import tls
 from txnstatus.security.principals import Kind
@@ -90,6 +93,22 @@ async def test_a_certificate_that_changes_is_shown_at_the_next_connection(air: I
             await statuses(address, context(air.authority_file))
         shown = context(again.authority_file, again.files(Kind.USER, "alice"))
         assert await statuses(address, shown) == [200, 200, 200]
+
+
+def test_until_when_certificates_hold_is_told_and_of_new_ones_at_once(air: Identities) -> None:
+    """An alert rule goes by it: all that is not seen of a certificate is its end, which ends all connections."""
+
+    def days() -> dict[str, int]:
+        found = metrics.certificates(files).samples
+        return {each.labels["of"]: round((each.value - time.time()) / 86400) for each in found}
+
+    node = air.files(Kind.NODE, "n1")
+    air.authority.issue(Kind.NODE, "n1", node, days=10)
+    files = tls.within(node)
+    assert days() == {"node": 10, "authority": AUTHORITY_DAYS}
+    air.authority.issue(Kind.NODE, "n1", node, days=300)
+    assert days()["node"] == 300
+    assert not metrics.certificates(None).samples
 
 
 async def test_without_tls_it_is_http() -> None:

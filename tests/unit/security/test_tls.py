@@ -178,7 +178,7 @@ async def test_a_certificate_that_expired_is_told_of_by_both(
     air: Identities, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
     kind = Kind.USER if who == "client" else Kind.NODE
-    monkeypatch.setattr(tls, "_shown", lambda *_: Principal("air", kind, "late"))  # it was valid as it was read
+    monkeypatch.setattr(tls, "_shown", lambda *_: (Principal("air", kind, "late"), 0.0))  # it was valid as it was read
     expired = tls.within(air.files(kind, "late", days=-0.001))
     node, client = (air.node(), expired) if who == "client" else (expired, air.user())
     told = "the certificate that it was shown has expired" if who == "client" else "certificate has expired"
@@ -195,7 +195,7 @@ async def test_a_certificate_of_a_clock_that_is_ahead_is_told_of_by_both(
     """It is not valid yet by the clock of whoever looks at it."""
     kind = Kind.USER if who == "client" else Kind.NODE
     monkeypatch.setattr(authority, "SKEW", timedelta(hours=-1))
-    monkeypatch.setattr(tls, "_shown", lambda *_: Principal("air", kind, "early"))  # its own clock is ahead, too
+    monkeypatch.setattr(tls, "_shown", lambda *_: (Principal("air", kind, "early"), 0.0))  # its own clock is ahead, too
     early = tls.within(air.files(kind, "early"))
     node, client = (air.node(), early) if who == "client" else (early, air.user())
     told = "is not valid yet by its clock" if who == "client" else "certificate is not yet valid"

@@ -11,6 +11,7 @@ import os
 import ssl
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,15 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Expiry:
+    """Until when what the files have holds, in seconds since 1970."""
+
+    own: float
+    authority: float
+    """The end of the one that ends first."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClientEnd:
     """What whoever connects goes by."""
 
@@ -59,6 +69,7 @@ class Contexts(ClientEnd):
     server: ssl.SSLContext
     certificate: bytes
     key: bytes = field(repr=False)
+    expires: Expiry
 
 
 REPLACED_SECONDS = 3.0
@@ -225,12 +236,13 @@ def _load(files: TlsFiles) -> Contexts:
     server = _context(files, ssl.PROTOCOL_TLS_SERVER)
     server.verify_mode = ssl.CERT_OPTIONAL  # whoever listens says what one without may do
     server.num_tickets = 0  # nobody resumes; and what rests has nothing to read
-    shown, client = _shown(files, server), _context(files, ssl.PROTOCOL_TLS_CLIENT)
+    (shown, end), client = _shown(files, server), _context(files, ssl.PROTOCOL_TLS_CLIENT)
     try:
         authority, certificate, key = (path.read_bytes() for path in files.paths())
     except OSError as error:
         raise InvalidArgument(f"{error.filename} cannot be read: {error.strerror}") from error
-    return Contexts(shown, client, authority, server, certificate, key)
+    expires = Expiry(end, min(map(_end, server.get_ca_certs())))
+    return Contexts(shown, client, authority, server, certificate, key, expires)
 
 
 def bare(protocol: int) -> ssl.SSLContext:
@@ -262,8 +274,9 @@ def _no_password() -> str:
     raise ValueError("the key has a password")
 
 
-def _shown(files: TlsFiles, server: ssl.SSLContext) -> Principal:
-    """Whom others will take this process for: it shows its certificate to itself. Raises InvalidArgument."""
+def _shown(files: TlsFiles, server: ssl.SSLContext) -> tuple[Principal, float]:
+    """Whom others will take this process for, and until when: it shows its certificate to itself. Raises
+    InvalidArgument."""
     client = _context(files, ssl.PROTOCOL_TLS_CLIENT)
     client.verify_mode = ssl.CERT_NONE
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -272,14 +285,20 @@ def _shown(files: TlsFiles, server: ssl.SSLContext) -> Principal:
         for end in (shows, looks, shows, looks):
             with contextlib.suppress(ssl.SSLWantReadError):
                 end.do_handshake()
-        found = of_certificate(looks.getpeercert())
+        certificate = looks.getpeercert()
+        found = of_certificate(certificate)
     except (ssl.SSLError, ValueError) as error:
         why = getattr(error, "verify_message", "") or _why(error)
         raise InvalidArgument(f"{files.certificate} does not hold by {files.authority}: {why}") from error
     except Unauthenticated as error:
         raise InvalidArgument(f"{files.certificate}: {error.message}", hint=error.hint) from error
-    assert found is not None, "a handshake without a certificate fails"
-    return found
+    assert certificate is not None, "a handshake without a certificate fails"
+    assert found is not None
+    return found, _end(certificate)
+
+
+def _end(certificate: Mapping[str, Any]) -> float:
+    return ssl.cert_time_to_seconds(certificate["notAfter"])
 
 
 def _why(error: Exception) -> str:
