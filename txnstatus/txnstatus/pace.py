@@ -36,6 +36,11 @@ class Turn:
     is_late: bool = False
     """Whether it is one of the refusals that are counted."""
 
+    @property
+    def alike(self) -> Turn:
+        """What it has in common with others of its kind: all but the time."""
+        return Turn(0.0, self.is_refused, self.count, self.rate, self.is_late)
+
 
 AT_ONCE = Turn()
 

@@ -83,10 +83,11 @@ class Users:
         rate, use = self._rate(user, limit), self._uses.get(user)
         return use.pace(limit).refusal(rate, now, patience) if rate and use is not None else None
 
-    def told(self, user: str, limit: str, turn: Turn, now: float) -> LimitReached:
-        """What a refusal says now that it has its turn, or that nobody waits for it any more."""
+    def told(self, user: str, limit: str, turn: Turn, now: float, number: int = 1) -> LimitReached:
+        """What a refusal says now that it has its turn, or that nobody waits for it any more; or a number of them that
+        are alike."""
         pace = self._use(user).pace(limit)
-        pace.late -= turn.is_late
+        pace.late -= number * turn.is_late
         wait, does = pace.wait(turn.count, turn.rate, now), DOES[limit]
         has = f"can {does} {min(turn.count, turn.rate)} more in {wait:.2f} s"
         refusal = _reached(user, has, limit, turn.rate, do=f"wait, or {does} fewer a second")

@@ -61,6 +61,8 @@ class Noise:
     shown: Path
     times: int
     """How many shares it asks for."""
+    began: Path
+    """A file that it makes once it asks."""
     reads: bool
     """Whether it asks for a transaction's state over and over; else it begins some."""
 
@@ -68,18 +70,22 @@ class Noise:
     async def connect(self) -> AsyncIterator[Operation]:
         async with user(self.address, self.shown) as channel:
             each = round(self.times * SHARE * TICK_SECONDS)
-            due, under_way = time.perf_counter(), set[asyncio.Task[None]]()
+            due, under_way, room = time.perf_counter(), set[asyncio.Task[None]](), asyncio.Semaphore(MOST)
+
+            def over(task: asyncio.Task[None]) -> None:
+                under_way.discard(task)
+                room.release()
 
             async def tick(_: int) -> None:
                 nonlocal due
                 due = max(due + TICK_SECONDS, time.perf_counter() - 1.0)
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                while len(under_way) >= MOST:
-                    await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                self.began.touch()
                 for _ in range(each):
+                    await room.acquire()
                     task = asyncio.create_task(self._ask(channel))
                     under_way.add(task)
-                    task.add_done_callback(under_way.discard)
+                    task.add_done_callback(over)
 
             yield tick
             for task in under_way:
@@ -125,11 +131,13 @@ class Ours(OurCluster):
 
     async def run(self, point: int, seconds: float) -> Tally:
         """What the quiet one does at his rate: each begins when it is due, and is counted from then."""
-        noise = Noise(self.leader_address(), self._users[NOISY], point, self.reads)
+        began = self._users[NOISY] / "began"
+        began.unlink(missing_ok=True)
+        noise = Noise(self.leader_address(), self._users[NOISY], point, began, self.reads)
         making = asyncio.create_task(clients.run(noise, 1, seconds + 2))
         async with user(self.leader_address(), self._users[QUIET]) as channel:
             await transact(channel)
-            await asyncio.sleep(1.0)  # the other process has begun by then, or soon
+            await asyncio.to_thread(_wait_for, began)
             tally = await _at_a_rate(channel, seconds)
         made = await making
         tally.extra[ASKED] = made.count / made.seconds * round(point * SHARE * TICK_SECONDS) if made.seconds else 0.0
@@ -142,6 +150,12 @@ class OursBesideReads(Ours):
     name = "ours-reads"
     about = f"the other one asks for a transaction's state: {SHARE} a second are his share"
     reads = True
+
+
+def _wait_for(file: Path) -> None:
+    deadline = time.monotonic() + clients.START_SECONDS
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(TICK_SECONDS)
 
 
 async def _at_a_rate(channel: PeerChannel, seconds: float) -> Tally:

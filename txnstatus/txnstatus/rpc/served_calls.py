@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 
 from google.protobuf.message import Message
@@ -31,6 +32,8 @@ More than wait for a commit over one connection: behind those, a heartbeat would
 """
 CLIENT_WAITING_BYTES = 32 << 20
 """Bytes of calls of one connection of a client that wait: with more it ends."""
+UNREAD_PER_TURN = 64
+"""Calls that are refused unread in one turn of the loop: as much work as a few that begin."""
 CALL_BYTES = 500
 """What a call takes for itself."""
 
@@ -65,7 +68,7 @@ class ServedCalls:
         self._running: dict[Arrived, None] = {}
         self._deadlines: Deadlines[Arrived] = Deadlines(self._too_late)
         """Whoever called has given up by then, and needs no answer."""
-        self._late = Late(registry.access, self._caller)
+        self._late = Late(registry.access, self._caller, self._refuse_all)
         self._meant = ""
         """The id of the cluster that the other side means; empty: it has not said."""
         self._introduced = ""
@@ -103,39 +106,46 @@ class ServedCalls:
         """As many of those that wait as may begin in this turn, in their order."""
         now = asyncio.get_running_loop().time()
         self._beginning = False
-        for _ in range(self._registry.turns.take(self._caller, len(self._waiting), CALLS_PER_TURN)):
-            if not self._may_begin():
-                break
-            self._take_turn(*self._waiting.popleft(), now)
+        left = self._registry.turns.take(self._caller, len(self._waiting), CALLS_PER_TURN)
+        unread = UNREAD_PER_TURN
+        while left and unread and self._may_begin():
+            if self._take_turn(*self._waiting.popleft(), now):
+                left -= 1
+            else:
+                unread -= 1
         # What more is asked than may begin waits on the other side, and costs nobody anything.
         had_its_turn = self._load is not None and self._may_begin()
         (self._connection.hold_up if had_its_turn else self._connection.go_on)()
         self._begin_soon()
 
-    def _take_turn(self, call: pb.Call, came: float, size: int, now: float) -> None:
-        """Begins one, or has it wait for its user's turn."""
+    def _take_turn(self, call: pb.Call, came: float, size: int, now: float) -> bool:
+        """Begins one, or has it wait for its user's turn. Returns whether that was some work: to put it aside unread is
+        hardly any."""
         self._waiting_bytes -= size
         left = call.timeout_millis / 1000 - (now - came)
         if left <= 0 < call.timeout_millis:
             self._less(size)
-            return  # whoever called has given up
+            return False  # whoever called has given up
         registry, access, patience = self._registry, self._registry.access, left * ANSWER_SHARE
         try:
             self._check_served()
-            turn = access.refusal(self._caller, call.method, now, patience)
-            if turn is None:
-                request = registry.read(call.method, call.payload, call.group, self._caller)
-                turn = access.turn(self._caller, call.method, request, now, patience)
+            if (turn := access.refusal(self._caller, call.method, now, patience)) is not None:
+                self._less(size)
+                self._late.refuse(call.id, call.method, turn)
+                return False
+            request = registry.read(call.method, call.payload, call.group, self._caller)
+            turn = access.turn(self._caller, call.method, request, now, patience)
         except TxnError as error:
             self._refuse(call.id, size, error)
-            return
+            return True
         if turn.is_refused:
             self._less(size)
-            self._late.refuse(call.method, turn, partial(self._refuse, call.id, 0))
+            self._late.refuse(call.id, call.method, turn)
         elif turn.seconds > 0:
             self._late.begin(turn, partial(self._start, call, request, came, size))
         else:
             self._start(call, request, came, size)
+        return True
 
     def _start(self, call: pb.Call, request: Message, came: float, size: int) -> None:
         registry, method = self._registry, call.method
@@ -155,6 +165,11 @@ class ServedCalls:
             begin_in_scope(registry, self._caller, method, served, call.group)
         else:
             served.act.begin(partial(registry.recorded, method, served, call.group))
+
+    def _refuse_all(self, ids: Sequence[int], error: TxnError) -> None:
+        detail = to_detail(error)
+        for call_id in ids:
+            self._reply(pb.Reply(id=call_id, error=detail))
 
     def _check_served(self) -> None:
         """Whether whoever asks is answered at all. Raises a TxnError."""

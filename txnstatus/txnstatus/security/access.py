@@ -65,10 +65,10 @@ class Access:
         count = request.count or 1 if method == BEGIN else 1  # type: ignore[attr-defined]
         return self.users.turn(caller.owner, limit, count, now, patience)
 
-    def told(self, caller: Principal | None, method: str, turn: Turn, now: float) -> LimitReached:
-        """What a refusal says when it has its turn, or is waited for no more."""
+    def told(self, caller: Principal | None, method: str, turn: Turn, now: float, number: int = 1) -> LimitReached:
+        """What a number of refusals that are alike say when they have their turn, or are waited for no more."""
         assert caller is not None, "nobody else is refused"
-        return self.users.told(caller.owner, PACED[method], turn, now)
+        return self.users.told(caller.owner, PACED[method], turn, now, number)
 
     def answers(self, caller: Principal | None, method: str, size: int) -> None:
         """A call of so many bytes is taken up; `answered` ends it. Raises LimitReached."""
