@@ -232,6 +232,10 @@ class ClusterView:
             await self._ranges.move_on()
         return admin_pb.AddGroupResponse(catalog=to_wire(self._cluster.state.public()))
 
+    async def relocate_shard(self, request: admin_pb.RelocateShardRequest) -> admin_pb.RelocateShardResponse:
+        state = await self._catalog.change(catalog.RelocateShard(request.shard, request.group))
+        return admin_pb.RelocateShardResponse(catalog=to_wire(state.public()))
+
     async def place_database(self, request: admin_pb.PlaceDatabaseRequest) -> admin_pb.PlaceDatabaseResponse:
         state = await self._catalog.change(catalog.PlaceDatabase(request.database, request.group))
         return admin_pb.PlaceDatabaseResponse(catalog=to_wire(state.public()))

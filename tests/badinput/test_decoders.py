@@ -26,8 +26,9 @@ from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.catalog import commands as catalog_cmd
-from txnstatus.catalog.catalog import CatalogState, from_wire, initial
+from txnstatus.catalog.catalog import CatalogState, from_wire
 from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.errors import TxnError

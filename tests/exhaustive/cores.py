@@ -201,7 +201,7 @@ class StatusCore:
         return known
 
     def _thaw(self, table: int, number: int | None) -> TxnStatusManager:
-        manager = TxnStatusManager(self.table(table), SETTINGS, self._here.__contains__)
+        manager = TxnStatusManager(self.table(table), SETTINGS, lambda _txn_id, participant: participant in self._here)
         if number is None:
             return manager
         frozen = self.managers.values[number]

@@ -45,7 +45,7 @@ class OneLog:
         for (participant, core), number in zip(cores.items(), numbers, strict=True):
             machine = self._machines[participant] = ShardMachine(0, lambda _txn_id: table)
             self._shards[participant] = machine.shard = _Shard(core, number)  # type: ignore[assignment]
-        self._together = Together(table, self._machines.get)
+        self._together = Together(table, lambda _txn_id, participant: self._machines.get(participant))
 
     def apply(self, command: Command) -> StatusApplied | ShardApplied | Rejected:
         if isinstance(command, cmd.Command):

@@ -8,6 +8,7 @@ from tests.faults.rig import RECOVERY_SECONDS, Rig
 from tests.support import connect, wait_until
 from txnclient import Client
 from txndeploy.terminal.listings import catalog
+from txnstatus.catalog.catalog import shard_group
 from txnstatus.proto import admin_pb2
 
 ROLES = ("manager", "status", "participant")
@@ -31,6 +32,19 @@ def come_and_go(client: Client, new: str, address: str, old: str) -> None:
     drain(client, old, "LEAVES")
     rest("the end")
     client.call("txnstatus.Admin/RemoveNode", admin_pb2.RemoveNodeRequest(node_id=old), admin_pb2.RemoveNodeResponse)
+
+
+def relocate(client: Client, shard: int, group: str) -> None:
+    order, part = admin_pb2.RelocateShardRequest(shard=shard, group=group), shard_group(shard)
+    client.call("txnstatus.Admin/RelocateShard", order, admin_pb2.RelocateShardResponse)
+    wait_until(lambda: catalog(client).parts[part] == group, f"{part} is in {group}", RECOVERY_SECONDS)
+
+
+def relocate_one(client: Client, group: str) -> None:
+    """A shard of another group, which is not its last one, goes to the group."""
+    state = catalog(client)
+    others = (shards for of, shards in state.shards_of.items() if of != group and len(shards) > 1)
+    relocate(client, next(others)[0], group)
 
 
 def spread_under_kills(rig: Rig) -> None:

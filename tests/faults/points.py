@@ -64,6 +64,10 @@ CATALOG_COMMANDS = (
     "DrainNode",
     "RemoveNode",
     "Rebalance",
+    "ReservePlace",
+    "FreePlace",
+    "RelocateShard",
+    "FinishRelocation",
     "Found",
     "RegisterForeign",
     "RemoveForeign",
@@ -71,7 +75,10 @@ CATALOG_COMMANDS = (
 FOREIGN_OPS = ("BEGIN_COMMIT", "FINALIZE_COMMIT", "ABORT_TXN")
 REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
 MEMBERSHIP = {"AddNode", "DrainNode", "RemoveNode", "Rebalance"}
-ADDITION = {"AddGroup", "PlaceDatabase", "PlaceTable", "Grant", "Revoke", "ForgetGrants"}
+ADDITION = {
+    *("AddGroup", "PlaceDatabase", "PlaceTable", "ReservePlace", "FreePlace", "Grant", "Revoke", "ForgetGrants"),
+    *("RelocateShard", "FinishRelocation", "Leaves", "Arrives"),
+}
 FOUNDING = "Found"
 NEEDS_RANGES = {
     "Forget",
@@ -100,9 +107,9 @@ class Point:
     def kind(self) -> str:
         """The kind of the group whose leader comes there."""
         part = self.name.split(".")[0]
-        return (
-            "shard" if part in ("shard", "cleaner", "rows", "flush") else "catalog" if part == "catalog" else "status"
-        )
+        if part in ("shard", "cleaner", "rows", "flush", "part"):
+            return "shard"
+        return "catalog" if part == "catalog" else "status"
 
     @property
     def after(self) -> str:
@@ -123,7 +130,8 @@ class Point:
 
     @property
     def needs_addition(self) -> bool:
-        """Nobody comes there unless a group is added, a table placed in it, and a role granted on one that goes."""
+        """Nobody comes there unless a group is added, a table placed in it, or in a place of its own, a role granted on
+        one that goes, and a shard moved there."""
         return self.name.rpartition(".")[2] in ADDITION
 
     @property
@@ -140,6 +148,7 @@ POINTS = (
     *(Point(f"status.{when}.{command}") for command in STATUS_COMMANDS for when in ("before", "after")),
     *(Point(f"shard.{when}.{command}") for command in SHARD_COMMANDS for when in ("before", "after")),
     *(Point(f"catalog.{when}.{command}") for command in CATALOG_COMMANDS for when in ("before", "after")),
+    *(Point(f"part.{when}.{what}") for what in ("Leaves", "Arrives") for when in ("before", "after")),
     Point("status.before_participate"),
     Point("status.after_participate"),
     Point("shard.before_register"),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.faults.history import now
-from tests.faults.moves import come_and_go
+from tests.faults.moves import come_and_go, relocate_one
 from tests.faults.nemesis import CANNOT_GO_ON
 from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
@@ -204,11 +204,14 @@ def _add_and_place(client: Client, database: str) -> tuple[str, str]:
     group = client.add_group()
     client.place_database(database, group)
     made = [client.create_table(f"{database}.t{number}", "id bigint").name for number in range(8)]
+    location = client.table(made[0]).location.replace(f"{database}/t0", f"{database}_places/t")
+    client.create_table(f"{database}_places.t", "id bigint", location=location)
     client.grant("reader", "alice", on=made[0])
     client.grant("reader", "alice", on=database)
     client.revoke("reader", "alice", on=database)
     client.drop_table(made[0])
     wait_until(lambda: all(each.on != made[0] for each in client.grants()), "what was granted on it is forgotten")
+    relocate_one(client, group)
     return made[-1], group
 
 

@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.sim.campaign.scenario import NODES, Scenario
+from tests.sim.campaign.fault import NODES
+from tests.sim.campaign.scenario import Scenario
 from tests.sim.world import seams
 from tests.sim.world.clock import Clock
 from tests.sim.world.loop import Process

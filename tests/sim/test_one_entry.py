@@ -17,7 +17,7 @@ import pytest
 
 from tests.sim.actors.client import EXPECTED, Client
 from tests.sim.campaign import scenario
-from tests.sim.campaign.scenario import NODES, Fault
+from tests.sim.campaign.fault import NODES, Fault
 from tests.sim.world import world
 from txnstatus.catalog.catalog import CATALOG
 from txnstatus.process.disk import DiskFull

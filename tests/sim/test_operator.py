@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.sim.campaign import scenario
-from tests.sim.campaign.scenario import Fault, Scenario
+from tests.sim.campaign.fault import Fault
+from tests.sim.campaign.scenario import Scenario
 from tests.sim.world import world
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import Process

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.sim.campaign import scenario
-from tests.sim.campaign.scenario import NODES, OLDER, VERSIONS_FROM, Fault, Scenario
+from tests.sim.campaign.fault import NODES, Fault
+from tests.sim.campaign.scenario import OLDER, VERSIONS_FROM, Scenario
 from tests.sim.world import world
 from txnstatus import features
 

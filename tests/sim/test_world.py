@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from tests.sim.campaign import scenario, shrink
+from tests.sim.campaign.fault import Fault
 from tests.sim.campaign.result import Result
-from tests.sim.campaign.scenario import Fault
 from tests.sim.world import seams, world
 from tests.sim.world.clock import Clock
 from tests.sim.world.disk import SimDisk

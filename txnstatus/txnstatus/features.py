@@ -16,9 +16,9 @@ FIRST = 1
 """The level of versions that say none, and of what they have left."""
 REGISTERED = 2
 """The level from which on nodes say in the catalog which version they are of."""
-
 PLACES = 3
-"""The level from which on a place is reserved in the catalog for who makes a table there."""
+"""The level from which on a place is reserved in the catalog for who makes a table there, and shards go from one group
+to another."""
 
 
 @value
@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
             "RaiseLevel",  # proposed once every node has said that it does the level above
         ),
         REGISTERED: ("RegisterNode", "SetLimit", "AddNode", "DrainNode", "RemoveNode", "Rebalance"),
-        PLACES: ("ReservePlace", "FreePlace"),
+        PLACES: ("ReservePlace", "FreePlace", "RelocateShard", "FinishRelocation"),
     },
     "status": {
         FIRST: (

@@ -33,7 +33,7 @@ from txnstatus.raft.snapshot import load as restore
 from txnstatus.status import commands
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.table import StatusApplied, TxnStatusTable
-from txnstatus.types import HybridClock, ParticipantId
+from txnstatus.types import HybridClock, ParticipantId, TxnId
 
 WATCH_SECONDS = 0.002
 Row = tuple[str, str, str]
@@ -57,7 +57,7 @@ class Watch:
             self.longest = max(self.longest, time.monotonic() - before - WATCH_SECONDS)
 
 
-def _nobody(_participant_id: ParticipantId) -> None:
+def _nobody(_txn_id: TxnId, _participant_id: ParticipantId) -> None:
     """Keeps a participant in the log of the table."""
 
 

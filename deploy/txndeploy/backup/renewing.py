@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_fields
 
-from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, placed, range_number, to_wire
+from txnstatus.catalog.catalog import CATALOG, CatalogState, from_wire, range_number, to_wire
+from txnstatus.catalog.founding import placed
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import InvalidArgument
 from txnstatus.proto import catalog_pb2

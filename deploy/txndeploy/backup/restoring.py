@@ -13,8 +13,9 @@ from txndeploy.node.config import NodeConfig
 from txndeploy.node.machines import group_machine
 from txnparticipant.shard import commands
 from txnstatus import features
-from txnstatus.catalog.catalog import CATALOG, CatalogState, name_in, shard_group, to_wire
+from txnstatus.catalog.catalog import CATALOG, CatalogState, shard_group, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.founding import name_in
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.errors import InvalidArgument
 from txnstatus.process.durable import make_directory

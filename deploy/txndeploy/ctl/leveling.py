@@ -10,7 +10,7 @@ import txnclient
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import Field, Listing
-from txnstatus.errors import InvalidArgument, TxnError, Unavailable
+from txnstatus.errors import InvalidArgument, Unavailable
 from txnstatus.proto import admin_pb2 as pb
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -33,11 +33,11 @@ def log_level(
     """Show or change how much nodes' logs tell, while they run.
 
     It lasts until a node ends, or reads its configuration again (SIGHUP), and so does CONFIGURED bring that back. Nodes
-    that do not answer, or refuse, are named in the end; the others have done as they were told.
+    that do not answer are named in the end; the others have done as they were told.
     """
     request = pb.SetLogLevelRequest(logger=logger, level=level.upper())
     rows: list[dict[str, Any]] = []
-    left: list[str] = []
+    silent: dict[str, str] = {}
     with txnclient.connect(cluster, timeout=timeout) as client:
         nodes = listings.catalog(client).nodes
         if unknown := next((each for each in node if each not in nodes), None):
@@ -46,18 +46,16 @@ def log_level(
             channel = client.session.channel.to(nodes[name].address, f"node/{name}")
             try:
                 answer = channel.call("txnstatus.Admin/SetLogLevel", request, pb.SetLogLevelResponse, timeout=timeout)
-            except InvalidArgument:  # which each of them would say
-                raise
-            except TxnError as error:
-                left.append(f"{name} did not {'answer' if error.retriable else 'do it'}: {error.message}")
+            except Unavailable as error:
+                silent[name] = error.message
                 continue
             finally:
                 channel.close()
             rows += [{"node": name, "logger": each.logger, "level": each.level} for each in answer.levels]
     fields = (Field("node", "node"), Field("logger", "logger"), Field("level", "tells"))
     show(Listing("levels", fields, rows, title="levels of the logs"), as_json=as_json)
-    if left:
+    if silent:
         raise Unavailable(
-            "; ".join(left),
+            "; ".join(f"{name} did not answer: {why}" for name, why in silent.items()),
             hint="again, once they are back: a node starts with the levels that its configuration says",
         )

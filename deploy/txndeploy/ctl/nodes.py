@@ -20,7 +20,7 @@ from txndeploy.node import process
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, TimeoutOption, storage_errors, tells_errors
 from txndeploy.terminal.output import console, lines, moment, plain, status_line
-from txnstatus.catalog.catalog import founding_id
+from txnstatus.catalog.founding import founding_id
 from txnstatus.catalog.nodes import Drain
 from txnstatus.proto import admin_pb2
 

@@ -1,19 +1,28 @@
-"""The commands of `txnctl group` and `txnctl database`: where tables are."""
+"""The commands of `txnctl group`, `txnctl shard` and `txnctl database`: where tables are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
 import txnclient
+from txndeploy.local.cluster import wait_until
+from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
-from txndeploy.terminal.output import Field, Listing, console, plain
+from txndeploy.terminal.output import Field, Listing, console, plain, status_line
+from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.relocations import half_of
+from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
-group_app = typer.Typer(help="Add groups of replicas, each with a log of its own.", no_args_is_help=True)
+group_app = typer.Typer(help="Add groups of replicas, each with its log, and split them.", no_args_is_help=True)
+shard_app = typer.Typer(help="Move shards, each with its tables, to other groups.", no_args_is_help=True)
 database_app = typer.Typer(help="Say where new tables of a database are, and look at it.", no_args_is_help=True)
 commands.add_typer(group_app, name="group")
+commands.add_typer(shard_app, name="shard")
 commands.add_typer(database_app, name="database")
 
 
@@ -23,6 +32,75 @@ def add(cluster: ClusterOption, timeout: TimeoutOption = 60.0) -> None:
     """Add a group, on the nodes that there are. New tables can be placed there; what there is stays where it is."""
     with txnclient.connect(cluster, timeout=timeout) as client:
         console().print(f"{plain(client.add_group())} is there.")
+
+
+@group_app.command("split")
+@tells_errors
+def split(
+    cluster: ClusterOption,
+    group: Annotated[str, typer.Argument(help="Such as group-0.")],
+    timeout: TimeoutOption = 600.0,
+) -> None:
+    """Split a group in two: a group is added, and every other shard goes there, with its tables and their past.
+
+    The cluster serves meanwhile. The tables of a shard wait while it is on its way.
+    """
+    with txnclient.connect(cluster, timeout=60.0) as client:
+        shards = half_of(listings.catalog(client), group)
+        new = client.add_group()
+        console().print(f"{plain(new)} is there.")
+        _move(client, shards, new, timeout)
+
+
+@shard_app.command("list")
+@tells_errors
+def shard_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
+    """List the shards, the group that each is in, and where it is on its way to."""
+    with txnclient.connect(cluster, timeout=timeout) as client:
+        state = listings.catalog(client)
+    rows = [
+        {
+            "shard": shard,
+            "group": state.parts[shard_group(shard)],
+            "goes_to": under_way.group if (under_way := state.relocations.get(shard_group(shard))) else "",
+        }
+        for shard in state.shards
+    ]
+    fields = (Field("shard", "shard"), Field("group", "group"), Field("goes_to", "on its way to"))
+    show(Listing("shards", fields, rows, title="shards"), as_json=as_json)
+
+
+@shard_app.command("move")
+@tells_errors
+def shard_move(
+    cluster: ClusterOption,
+    shard: Annotated[int, typer.Argument(min=0, help="Its number: the first part of its tables' ids.")],
+    group: Annotated[str, typer.Argument(help="Such as group-1.")],
+    timeout: TimeoutOption = 600.0,
+) -> None:
+    """Move a shard, with its tables and their past, into another group's log, while the cluster serves.
+
+    Its tables wait while it is on its way. The cluster goes on with it when this command is ended, or a node is.
+    """
+    with txnclient.connect(cluster, timeout=60.0) as client:
+        _move(client, [shard], group, timeout)
+
+
+def _move(client: txnclient.Client, shards: Sequence[int], group: str, timeout: float) -> None:
+    """One after the other: what waits is never more than one shard's tables."""
+    with status_line("shards move") as tell:
+        for number, shard in enumerate(shards):
+            tell(f"shard {shard} goes to {group}, {len(shards) - number} to go")
+            asked = admin_pb2.RelocateShardRequest(shard=shard, group=group)
+            client.call("txnstatus.Admin/RelocateShard", asked, admin_pb2.RelocateShardResponse)
+            part = shard_group(shard)
+            wait_until(partial(_is_in, client, part, group), f"shard {shard} in {group}", timeout)
+    told = "Shard" if len(shards) == 1 else "Shards"
+    console().print(plain(f"{told} {', '.join(map(str, shards))} in {group}."))
+
+
+def _is_in(client: txnclient.Client, part: str, group: str) -> bool:
+    return listings.catalog(client).parts.get(part) == group
 
 
 @database_app.command("list")

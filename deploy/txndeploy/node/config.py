@@ -14,7 +14,8 @@ from txndeploy.errors import ConfigError
 from txndeploy.logs import Level, LogFormat
 from txnparticipant.leader.service import ShardSettings
 from txnstatus import features
-from txnstatus.catalog.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState, initial
+from txnstatus.catalog.catalog import ADDRESS_PATTERN, NODE_ID_PATTERN, CatalogState
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.errors import InvalidArgument

@@ -7,15 +7,17 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from txndeploy.node.relocating import Relocating
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog.catalog import CatalogState, range_number, shard_group
-from txnstatus.catalog.cluster_map import ClusterMap, part_of
+from txnstatus.catalog.cluster_map import part_of
+from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.names import check_table_name
 from txnstatus.process.background import Tasks
 from txnstatus.proto.table_pb2 import AddFilesRequest
 from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.parts import Parts, closing, opening
+from txnstatus.raft.parts import Parts, closing, forgetting, opening
 from txnstatus.raft.proposals import Proposal
 from txnstatus.status.commands import LastWrite
 from txnstatus.status.records import Step
@@ -24,6 +26,7 @@ from txnstatus.types import ParticipantId, TxnId
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
+FETCH_SECONDS = 0.1
 
 
 class Service(Protocol):
@@ -35,19 +38,21 @@ class Service(Protocol):
 
 
 class Hosting:
-    """Serves a group by its parts. On the leader it opens those that the catalog gives the group, and closes others."""
+    """Serves a group by its parts. On the leader it opens those that the catalog gives the group, and closes others;
+    shards that come from other groups are fetched."""
 
     def __init__(
         self,
         machine: Parts,
         driver: RaftDriver,
-        cluster: ClusterMap,
+        client: TxnSystemClient,
         open_part: Callable[[str, Hosting], Service],
-        close_part: Callable[[str], None],
+        close_part: Callable[[str, Service], None],
     ) -> None:
         """`open_part`: makes the service of a part that has come, and has calls reach it. `close_part` ends those."""
         self.services: dict[str, Service] = {}
-        self._machine, self._driver, self._cluster = machine, driver, cluster
+        self._machine, self._driver, self._cluster = machine, driver, client.cluster
+        self._relocating = Relocating(machine, driver, client)
         self._open_part, self._close_part = open_part, close_part
         self._tasks = Tasks(f"the parts of {driver.group.group} do not follow the catalog")
         self._running = self._leading = self._changing = False
@@ -59,6 +64,7 @@ class Hosting:
         for service in self.services.values():
             service.start()
         self._tasks.spawn(self._look())
+        self._tasks.spawn(self._fetch())
 
     async def stop(self) -> None:
         await self._tasks.stop()
@@ -69,6 +75,11 @@ class Hosting:
         for service in self.services.values():
             service.on_leadership(leading)
         self.follow(self._cluster.state)
+
+    def close_parts(self) -> None:
+        """No call reaches them any more."""
+        for part, service in self.services.items():
+            self._close_part(part, service)
 
     def follow(self, state: CatalogState) -> None:
         """On the leader: has the log say what the catalog says. What fails is tried again in a moment."""
@@ -87,8 +98,9 @@ class Hosting:
 
     # ---- for ranges in the same log: implements status.service.ServicesHere
 
-    def has(self, participant_id: ParticipantId) -> bool:
-        return self._shard(participant_id) is not None
+    def has(self, txn_id: TxnId, participant_id: ParticipantId) -> bool:
+        shard = self._shard(participant_id)
+        return shard is not None and shard.is_with(txn_id)
 
     def is_ready(self, txn_id: TxnId, participant_id: ParticipantId) -> bool:
         shard = self._shard(participant_id)
@@ -101,7 +113,9 @@ class Hosting:
     async def last_write(self, request: AddFilesRequest) -> LastWrite | None:
         part = shard_group(self._cluster.shard_of_table(check_table_name(request.table)))
         service = self.services.get(part)
-        return await service.last_write(request) if isinstance(service, ShardService) else None
+        if not isinstance(service, ShardService) or not service.is_with(TxnId(request.txn_id)):
+            return None
+        return await service.last_write(request)
 
     def has_applied(self, step: Step) -> None:
         if (shard := self._shard(step.participant_id)) is not None:
@@ -124,22 +138,32 @@ class Hosting:
             if self._leading:
                 service.on_leadership(True)
         for part in [part for part in self.services if part not in machines]:
-            self._close_part(part)
-            self._tasks.spawn(self.services.pop(part).stop())
+            service = self.services.pop(part)
+            self._close_part(part, service)
+            if self._leading:
+                service.on_leadership(False)
+            self._tasks.spawn(service.stop())
 
     def _changes(self, state: CatalogState) -> Iterator[bytes]:
-        """What is missing, and what is no longer wanted; a range that is younger than the map stays.
-
-        Shards come first: whether a participant is here stays as it is for as long as a transaction lasts.
-        """
-        there = self._machine.machines
-        yield from (opening(part) for part in state.parts_of(self._driver.group.group) if part not in there)
+        """What is missing, and what is no longer wanted; a range that is younger than the map stays."""
+        there, relocations = self._machine.machines, self._machine.relocations
+        missing = (part for part in state.parts_of(self._driver.group.group) if part not in there)
+        yield from (opening(part) for part in missing if part not in relocations.numbers)
         for part in there:
             number = range_number(part)
             if number is not None and state.range_was_dropped(number):
                 yield closing(part)
+        for part, released in relocations.released.items():
+            if state.has_relocated(part, released.number):
+                yield forgetting(part, released.number)
 
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.follow(self._cluster.state)
+
+    async def _fetch(self) -> None:
+        while True:
+            await asyncio.sleep(FETCH_SECONDS)
+            if self._leading and self._driver.group.has_lease:
+                await self._relocating.run_once()

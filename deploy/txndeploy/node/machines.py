@@ -15,7 +15,14 @@ from txnstatus.types import HybridClock, TxnId
 
 def group_machine(range_span: Callable[[], int], clock: HybridClock) -> Parts:
     """The machine of a group, empty. `range_span`: transaction ids in one range."""
-    machine = Parts(lambda part: _part_machine(part, machine, range_span(), clock))
+
+    def arrives(came: StateMachine) -> None:
+        """A shard has come from another group: whoever begins from now on has it in the log of his record."""
+        if isinstance(came, ShardMachine):
+            begun = (each.table.next_txn_id for each in machine.machines.values() if isinstance(each, StatusMachine))
+            came.arrives(TxnId(max(begun, default=0)))
+
+    machine = Parts(lambda part: _part_machine(part, machine, range_span(), clock), arrives)
     return machine
 
 

@@ -17,7 +17,9 @@ from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
 from txndeploy.node.machines import group_machine
 from txndeploy.node.registering import own_version
+from txndeploy.node.relocating import Releasing
 from txndeploy.node.replicas import ReplicaAdmin, Transport, status_of
+from txndeploy.node.served import ServedParts
 from txnmanager import tickets
 from txnmanager.backups import Backups
 from txnmanager.compactions import Compactions
@@ -31,8 +33,9 @@ from txnmanager.txn_savepoints import TxnSavepoints
 from txnmanager.upgrades import Upgrades
 from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.leader.service import ShardService
-from txnstatus.catalog.catalog import CATALOG, CatalogState, founding_id, range_number
+from txnstatus.catalog.catalog import CATALOG, CatalogState, range_number
 from txnstatus.catalog.client import CatalogClient, access_by
+from txnstatus.catalog.founding import founding_id
 from txnstatus.catalog.service import CatalogMachine, CatalogService
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
@@ -57,7 +60,7 @@ from txnstatus.proto import (
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import StateMachine
-from txnstatus.raft.parts import PartDriver, Parts
+from txnstatus.raft.parts import PartDriver
 from txnstatus.rpc.server import Registry
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.ranges import StatusRanges
@@ -108,6 +111,7 @@ class Roles:
         self.config = config
         self._kept_from = kept_from
         self.registry = Registry(config.node_id, lambda: client.cluster.cluster_id, environment.measures)
+        self._served = ServedParts(self._add, self.registry.remove)
         self.registry.access = access_by(client.cluster, config.admins)
         self._strategies = strategies.load(config.conflict_strategies)
         self._incarnation = incarnation
@@ -296,23 +300,26 @@ class Roles:
         driver = self._replicated(name, machine)
 
         def open_part(part: str, hosting: Hosting) -> Service:
-            return self._serve(part, machine.machines[part], PartDriver(driver, part), hosting)
+            service = self._serve(part, machine.machines[part], PartDriver(driver, part, machine), hosting)
+            self._served.open(part, machine.relocations.numbers.get(part, 0), service)
+            return service
 
-        return _Group(machine, Hosting(machine, driver, self._cluster, open_part, self.registry.remove), driver)
+        self._add("Admin", Releasing(machine, driver, self._cluster), name)
+        return _Group(machine, Hosting(machine, driver, self._client, open_part, self._served.close), driver)
 
-    def _serve(self, part: str, machine: StateMachine, driver: PartDriver, hosting: Hosting) -> Service:
-        """The service of a part, which answers calls for it."""
+    def _serve(
+        self, part: str, machine: StateMachine, driver: PartDriver, hosting: Hosting
+    ) -> StatusService | ShardService:
+        """The service of a part."""
         number = range_number(part)
         if number is not None:
             assert isinstance(machine, StatusMachine)
             status = StatusService(number, machine, driver, self._environment, self._clock, self._client, hosting)
             if self._kept_from is not None:
                 status.manager.kept_from = self._kept_from
-            for each in ("TxnManager", "TxnStatus", "Admin"):
-                self._add(each, status, part)
             return status
         assert isinstance(machine, ShardMachine)
-        shard = ShardService(
+        return ShardService(
             machine,
             driver,
             self._clock,
@@ -325,16 +332,6 @@ class Roles:
             self.config.roots,
             self._strategies,
         )
-        self._add("Table", shard, part)
-        self._add("Participant", shard, part)
-        self._add("Audit", shard.audit, part)
-        self._add("Keeper", shard.keeping, part)
-        self._add("Compactions", shard.compactions, part)
-        for each in ("Savepoints", "SavepointHolder"):
-            self._add(each, shard.savepoints, part)
-        self._add("TxnSavepoints", shard.txn_savepoints, part)
-        self._add("CommitCounter", shard.counter, part)
-        return shard
 
     def _draw_id(self) -> str:
         return founding_id(self.config.cluster_name, self._environment.random.getrandbits(128))
@@ -375,8 +372,9 @@ class Roles:
     async def _close(self, name: str, group: _Group) -> None:
         """The catalog does not give it to this node any more: its replica goes, and its files."""
         log.info("%s closes its replica of %s", self.config.node_id, name)
-        for served in (name, *(group.machine.machines if isinstance(group.machine, Parts) else ())):
-            self.registry.remove(served)
+        self.registry.remove(name)
+        if isinstance(group.service, Hosting):
+            group.service.close_parts()
         await group.driver.stop()
         self._transport.remove(name)
         await group.service.stop()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 import psycopg
 from psycopg import Connection, errors, sql
 
-from txnstatus.catalog.catalog import name_in
+from txnstatus.catalog.founding import name_in
 from txnstatus.errors import IllegalState, InvalidArgument, Unavailable
 from txnstatus.foreign import ACTS, HOSTED, IDENTITY, LEDGER, Act, Standing, gid, txn_of_gid
 from txnstatus.types import ParticipantOpType, Timestamp, TxnId

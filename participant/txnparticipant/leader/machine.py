@@ -28,7 +28,19 @@ class ShardMachine:
 
     def __init__(self, shard: int, range_of: RangeOf) -> None:
         self.shard = ParticipantShard(shard)
-        self.range_of = range_of
+        self._range_of = range_of
+
+    def is_with(self, txn_id: TxnId) -> bool:
+        """Whether it has been in this log for as long as the transaction, if that one's record is here, too."""
+        return txn_id >= self.shard.apart_below
+
+    def range_of(self, txn_id: TxnId) -> TxnStatusTable | None:
+        """The range that the transaction is of, if the shard takes part in it by the same log."""
+        return self._range_of(txn_id) if self.is_with(txn_id) else None
+
+    def arrives(self, apart_below: TxnId) -> None:
+        """It comes from another log: transactions with lower ids have begun here before."""
+        self.shard.apart_below = apart_below
 
     def apply(self, commands: Sequence[bytes]) -> list[ShardApplied | Rejected]:
         return [self._apply(cmd.decode(command)) for command in commands]
@@ -90,9 +102,9 @@ class ShardMachine:
 def shards_here(machines: Callable[[], Mapping[str, StateMachine]]) -> Here:
     """`machines`: the parts of a group, for its status ranges."""
 
-    def find(participant_id: ParticipantId) -> ShardMachine | None:
+    def find(txn_id: TxnId, participant_id: ParticipantId) -> ShardMachine | None:
         part = part_of(participant_id)
         machine = machines().get(part) if part is not None else None
-        return machine if isinstance(machine, ShardMachine) else None
+        return machine if isinstance(machine, ShardMachine) and machine.is_with(txn_id) else None
 
     return find

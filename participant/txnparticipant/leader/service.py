@@ -109,7 +109,7 @@ class ShardService:
         self._options = options
         self._proposer: Proposer[cmd.Command, ShardApplied] = Proposer("shard", driver, cmd.encode, level, self._heard)
         propose = self._propose
-        self._range_of = machine.range_of
+        self._range_of, self.is_with = machine.range_of, machine.is_with
         self._registering = Registering(self.shard, ranges, propose, settings.in_doubt_seconds, self._is_here)
         leases, grace = Leases(settings.lease_seconds), settings.zombie_grace_seconds
         self._translating = Translating(self.shard, propose, clock, disk)

@@ -42,6 +42,9 @@ class ParticipantShard:
         self._tables: dict[str, TableState] = {}
         self.names = Names(shard, self._tables, {})
         self._next_table_number = 0
+        self.apart_below = TxnId(0)
+        """Transactions with lower ids are of before the shard came to its log: they ask it as one of another log, even
+        where their records are in the same one."""
         self.forgotten = NOBODYS
         """Transactions that are over for good; what still comes for one is late, and refused."""
         self._savepoints: dict[str, cmd.Savepoint] = {}
@@ -327,6 +330,7 @@ class ParticipantShard:
             forgotten=self.forgotten.to_wire(),
             placed=[snapshot.placed_to_wire(self.names.placed[name]) for name in sorted(self.names.placed)],
             savepoints=[snapshot.savepoint_to_wire(self._savepoints[each]) for each in sorted(self._savepoints)],
+            apart_below=self.apart_below,
         )
         return snapshot.chunks(wire, [self._tables[table_id] for table_id in sorted(self._tables)])
 
@@ -340,6 +344,7 @@ class ParticipantShard:
         """Takes over what a snapshot has brought back."""
         self._next_table_number = wire.next_table_number
         self.forgotten = IdSet.from_wire(wire.forgotten)
+        self.apart_below = TxnId(wire.apart_below)
         self._tables = tables
         self.names = Names(self.shard, tables, {each.name: snapshot.placed_from_wire(each) for each in wire.placed})
         self._savepoints = {each.savepoint_id: snapshot.savepoint_from_wire(each) for each in wire.savepoints}

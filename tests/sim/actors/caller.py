@@ -22,6 +22,7 @@ from tests.sim.judges.ledger import Ledger
 from tests.sim.judges.points import Points
 from tests.sim.judges.ruins import Ruins
 from tests.sim.world.warehouse import Warehouse
+from txnstatus.catalog.catalog import from_wire, shard_group
 from txnstatus.errors import AlreadyExists, IllegalState, InvalidArgument, NotFound, Unavailable
 from txnstatus.proto import admin_pb2, table_pb2, txn_manager_pb2, txn_savepoint_pb2
 from txnstatus.rpc.channel import PeerChannel
@@ -190,6 +191,27 @@ class Caller:
                 self._log(f"added {name}")
                 self._shared.groups += 1
                 return
+
+    async def relocate(self, which: float) -> None:
+        """As `txnctl shard move`, of a shard that is not alone in its group; nothing, where there is no other group."""
+        asked, answer = admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+        seen = from_wire((await self._until_heard("txnstatus.Admin/GetCluster", asked, answer)).catalog)
+        ways = [
+            (shard, group)
+            for shard in seen.shards
+            for group in seen.shards_of
+            if group != seen.parts[shard_group(shard)]
+        ]
+        if not ways:
+            return
+        shard, group = ways[int(which * len(ways))]
+        order = admin_pb2.RelocateShardRequest(shard=shard, group=group)
+        try:
+            await self._until_heard("txnstatus.Admin/RelocateShard", order, admin_pb2.RelocateShardResponse)
+        except IllegalState as error:
+            self._log(f"shard {shard} stays: {error.message}")
+        else:
+            self._log(f"shard {shard} goes to {group}")
 
     async def raise_level(self, level: int) -> bool:
         """As `txnctl upgrade finish`; False: not all nodes do it, as far as anybody can tell."""

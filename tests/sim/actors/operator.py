@@ -116,6 +116,16 @@ class Operator:
 
         self._world.launch_client("operator", order)
 
+    def relocate(self, which: float) -> None:
+        """One of the shards goes to another group; `which`: a number from 0 to 1, by which one is chosen."""
+        if not self._raised:
+            return
+
+        async def order(client: Client) -> None:
+            await client.relocate(which)
+
+        self._world.launch_client("operator", order)
+
     # ---- nodes that are drained, come and leave
 
     def drain(self, node: str, drain: str) -> None:

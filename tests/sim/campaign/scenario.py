@@ -6,30 +6,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tests.sim.campaign import moves
 from tests.sim.campaign.failing import DEPARTURES, FAILING, FAILPOINTS, ROW_FAILPOINTS
+from tests.sim.campaign.fault import NODES, Fault
 from tests.sim.campaign.themes import FAILING_ENDS, FAILING_GATES, KEPT_SECONDS, THEMES, fitted, theme_of
 from txnstatus.features import FIRST, OWN, Levels
 
-NODES = ("n1", "n2", "n3")
 OLDER = Levels(FIRST, FIRST)
 """What the older version does, where there are two."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    at: float
-    """True seconds from the start."""
-    kind: str
-    target: str
-    other: str = ""
-    seconds: float = 0.0
-    """How long it lasts; for a death, until the restart."""
-    amount: float = 0.0
-
-    def __str__(self) -> str:
-        parts = [f"{self.at:8.3f} {self.kind} {self.target}", self.other]
-        parts += [f"for {self.seconds:.2f} s" if self.seconds else "", f"({self.amount:g})" if self.amount else ""]
-        return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +139,6 @@ GOING_BACK_FROM = 150
 """Seeds below it are those by which faults are known that have nothing to do with savepoints."""
 CHRONICLING_FROM = 200
 """Likewise, with the timeline."""
-MOVING_FROM = 12_000
-"""Likewise, with nodes that are drained, come and leave."""
 VERSIONS_FROM = 20_000
 """Likewise, with nodes of two versions."""
 
@@ -223,7 +205,7 @@ def make(seed: int, profile: str | None = None) -> Scenario:
     faults += _later_faults(newest, scenario, faults)
     if profile in DEPARTING:
         faults += _departures(random.Random(f"scenario {seed}, departing"), scenario)
-    faults += _of_members(scenario)
+    faults += moves.drawn(scenario.seed, scenario.profile, scenario.seconds)
     if seed >= VERSIONS_FROM and (versions := random.Random(f"scenario {seed}, versions")).random() < 0.3:
         scenario = _of_two_versions(versions, scenario)
         faults += _installations(versions, scenario)
@@ -282,28 +264,6 @@ def _later_faults(rng: random.Random, scenario: Scenario, faults: Sequence[Fault
                 for _ in range(rng.randint(0, 3))
             ]
     return more
-
-
-def _of_members(scenario: Scenario) -> list[Fault]:
-    """A group that comes, and nodes."""
-    faults = list[Fault]()
-    growing, moving = (random.Random(f"scenario {scenario.seed}, {what}") for what in ("growing", "moving"))
-    if growing.random() < 0.2:
-        faults.append(Fault(growing.uniform(1.0, scenario.seconds), "add_group", NODES[0]))
-    if scenario.seed >= MOVING_FROM and moving.random() < 0.4:
-        faults += _moves(moving, scenario)
-    return faults
-
-
-def _moves(rng: random.Random, scenario: Scenario) -> list[Fault]:
-    """Nodes that are drained for a while, and one in whose place another comes replica by replica; others die."""
-    drained = [rng.uniform(1.0, scenario.seconds) for _ in range(rng.randint(0, 3))]
-    moves = [Fault(at, "drain", rng.choice(NODES), "", rng.uniform(0.3, 4.0)) for at in drained]
-    if rng.random() < 0.5:
-        moves.append(Fault(rng.uniform(1.0, scenario.seconds), "spread", rng.choice(NODES)))
-    kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"
-    times = [fault.at + rng.uniform(0.1, 3.0) for fault in moves for _ in range(rng.randint(0, 2))]
-    return moves + [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in times]
 
 
 def _of_two_versions(rng: random.Random, scenario: Scenario) -> Scenario:

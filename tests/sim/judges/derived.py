@@ -69,7 +69,7 @@ def _anew(machine: StateMachine) -> StateMachine | None:
             return ShardMachine(machine.shard.shard, machine.range_of)
         case StatusMachine():
             table = TxnStatusTable(machine.table.first_txn_id, machine.table.end_txn_id)
-            return StatusMachine(table, HybridClock(lambda: 0), lambda _id: None)
+            return StatusMachine(table, HybridClock(lambda: 0), lambda _txn_id, _id: None)
         case CatalogMachine():
             return CatalogMachine(machine.catalog.state, lambda _state: None)
     return None

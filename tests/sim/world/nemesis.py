@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from tests.sim.campaign.failing import DEPARTURES
-from tests.sim.campaign.scenario import Fault
+from tests.sim.campaign.fault import Fault
 from tests.sim.judges.watch import WatchedGroup
 from tests.sim.world.cluster import Machine
 from tests.sim.world.loop import Process
@@ -88,7 +88,6 @@ class Nemesis:
         return undo
 
     def _kill_at_disk(self, fault: Fault) -> Callable[[], None]:
-        """A power cut in one of its next operations on the disk."""
         self._machine(fault).armed = int(fault.amount)
         return lambda: self._restart(fault.target)
 
@@ -97,14 +96,12 @@ class Nemesis:
         return lambda: self._restart(fault.target)
 
     def _rot(self, fault: Fault) -> Callable[[], None]:
-        """It dies, and comes back with a damaged file."""
         self._world.cluster.kill(fault.target)
         if not self._world.operator.rot(self._machine(fault)):
             self._instead(fault, "kill")
         return lambda: self._restart(fault.target)
 
     def _lost_sync(self, fault: Fault) -> Callable[[], None]:
-        """The next sync fails, and drops what it was to write."""
         self._machine(fault).disk.fails_next_sync = True
         return lambda: self._restart(fault.target)
 
@@ -146,6 +143,9 @@ class Nemesis:
 
     def _add_group(self, _fault: Fault) -> None:
         self._world.operator.add_group()
+
+    def _relocate(self, fault: Fault) -> None:
+        self._world.operator.relocate(fault.amount)
 
     def _install(self, fault: Fault) -> Callable[[], None]:
         self._world.operator.install(fault.target, int(fault.amount))

@@ -14,8 +14,9 @@ from tests.sim.actors.caller import SHARED, Shared
 from tests.sim.actors.client import Client
 from tests.sim.actors.operator import Operator
 from tests.sim.actors.reader import LEASE_SECONDS
+from tests.sim.campaign.fault import NODES
 from tests.sim.campaign.result import Result
-from tests.sim.campaign.scenario import NODES, OLDER, Scenario
+from tests.sim.campaign.scenario import OLDER, Scenario
 from tests.sim.judges import annals, checks, exclusion
 from tests.sim.judges.leaders import watched_status
 from tests.sim.judges.ledger import Ledger

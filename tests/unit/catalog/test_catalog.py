@@ -12,19 +12,10 @@ from tests.unit.harness.catalogs import asked, draining, joining, move, ok, refu
 from tests.unit.harness.cluster import BOTH, new_catalog
 from txnstatus import features
 from txnstatus.catalog import commands as cmd
-from txnstatus.catalog.catalog import (
-    CATALOG,
-    CatalogState,
-    Replacement,
-    founding_id,
-    from_wire,
-    initial,
-    name_in,
-    placed,
-    to_wire,
-)
+from txnstatus.catalog.catalog import CATALOG, CatalogState, Replacement, from_wire, to_wire
 from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.founding import founding_id, initial, name_in, placed
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.placement import Move
@@ -484,6 +475,7 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     ok(catalog, drain_node=draining("n3", 1))
     reserved = {"number": "1", "owner": "ada", "table": "a.t", "place": ["s3", "b"], "leads_to": ["s3", "b"]}
     ok(catalog, reserve_place={"wanted": reserved})
+    ok(catalog, relocate_shard={"shard": 0, "group": "group-1"})
     moves = (Move("group-0", "n1", "n4"), Move("group-1", "", "n4"))
     catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7), is_public=True, moves=moves)
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())

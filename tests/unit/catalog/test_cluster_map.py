@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from txnstatus.catalog.catalog import CATALOG, CatalogState, initial
+from txnstatus.catalog.catalog import CATALOG, CatalogState
 from txnstatus.catalog.cluster_map import ClusterMap, shard_of_table_id
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.errors import NotFound, Unavailable

@@ -9,8 +9,9 @@ import pytest
 from tests.unit.harness.catalogs import draining, joining, move, ok, refused, spread, swap
 from tests.unit.harness.cluster import BOTH, new_catalog
 from txnstatus.catalog import commands
-from txnstatus.catalog.catalog import CATALOG, initial
+from txnstatus.catalog.catalog import CATALOG
 from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import Drain, NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.placement import Move

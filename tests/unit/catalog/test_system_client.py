@@ -13,8 +13,9 @@ from tests.unit.harness.calls import AsyncChannel
 from txnstatus.backoff import Backoff
 from txnstatus.catalog import client as catalog_client
 from txnstatus.catalog import system_client
-from txnstatus.catalog.catalog import CatalogState, Replacement, initial, status_group, to_wire
+from txnstatus.catalog.catalog import CatalogState, Replacement, status_group, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.system_client import TxnSystemClient

@@ -24,7 +24,8 @@ from txndeploy.doctor.savepoints import troubling
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import audit
 from txnparticipant.shard import commands as cmd
-from txnstatus.catalog.catalog import CatalogState, initial, to_wire
+from txnstatus.catalog.catalog import CatalogState, to_wire
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.errors import Forgotten, NotFound, TxnError

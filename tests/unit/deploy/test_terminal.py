@@ -131,8 +131,6 @@ def test_every_column_of_the_replicas_has_a_heading() -> None:
     [
         ("config", "set", "user_connections", f"{1 << 63}"),
         ("limit", "set", "alice", "user_connections", f"{-(1 << 63) - 1}"),
-        ("upgrade", "finish", "--level", "-1"),
-        ("upgrade", "finish", "--level", f"{1 << 32}"),
     ],
 )
 def test_a_number_that_does_not_go_over_the_wire_is_refused(command: tuple[str, ...]) -> None:

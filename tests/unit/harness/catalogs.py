@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from tests.unit.harness.cluster import BOTH
 from txnstatus.catalog import commands as cmd
-from txnstatus.catalog.catalog import CatalogState, initial
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.errors import TxnError

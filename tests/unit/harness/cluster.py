@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from txndeploy.node.config import NodeConfig, NodeEntry
-from txnstatus.catalog.catalog import initial
 from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 

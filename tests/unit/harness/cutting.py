@@ -20,7 +20,8 @@ from txndeploy.node.cuts import GroupCuts
 from txndeploy.node.machines import group_machine
 from txnmanager.backups import Backups
 from txnparticipant.shard import commands as shard_cmd
-from txnstatus.catalog.catalog import CATALOG, CatalogState, initial, shard_group, status_group
+from txnstatus.catalog.catalog import CATALOG, CatalogState, shard_group, status_group
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.service import CatalogMachine

@@ -19,8 +19,9 @@ from google.protobuf.message import Message
 
 from tests.unit.harness.calls import AsyncChannel
 from txnstatus.catalog import commands as catalog_cmd
-from txnstatus.catalog.catalog import CATALOG, CatalogState, initial, status_group
+from txnstatus.catalog.catalog import CATALOG, CatalogState, status_group
 from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.service import CatalogMachine, CatalogService
@@ -203,7 +204,7 @@ class World:
 class NobodyHere:
     """Implements ServicesHere where no shard is in the log."""
 
-    def has(self, _participant_id: ParticipantId) -> bool:
+    def has(self, _txn_id: TxnId, _participant_id: ParticipantId) -> bool:
         return False
 
     def is_ready(self, _txn_id: TxnId, _participant_id: ParticipantId) -> bool:

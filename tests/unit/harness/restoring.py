@@ -11,7 +11,7 @@ from txnstatus.types import HybridClock
 
 def restore(table: TxnStatusTable, chunks: Iterable[bytes]) -> None:
     """As a replica does it."""
-    state = StatusMachine(table, HybridClock(lambda: 0), lambda _id: None).restoring()
+    state = StatusMachine(table, HybridClock(lambda: 0), lambda _txn_id, _id: None).restoring()
     for chunk in chunks:
         state.add(chunk)
     state.finish()

@@ -15,10 +15,11 @@ from txnmanager.savepoints import Savepoints
 from txnmanager.txn_manager import Tables
 from txnmanager.txn_savepoints import TxnSavepoints
 from txnparticipant.shard.placing import Placed
-from txnstatus.catalog.catalog import CatalogState, initial
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.commands import AddGroup
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.system_client import TxnSystemClient

@@ -10,7 +10,7 @@ import pytest
 
 from txnmanager.keepers import Keepers
 from txnmanager.savepoints import Savepoints
-from txnstatus.catalog.catalog import initial
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 from txnstatus.catalog.system_client import TxnSystemClient

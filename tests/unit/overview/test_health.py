@@ -6,7 +6,8 @@ from typing import Any
 
 from txndeploy.overview.health import BEHIND_ENTRIES, ExitCode, exit_code, troubles
 from txndeploy.terminal.listings import NOT_TOLD, SILENT
-from txnstatus.catalog.catalog import CATALOG, initial
+from txnstatus.catalog.catalog import CATALOG
+from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
 

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import pytest
 
+from tests.unit.harness.notes import Notes, restored, told
 from txnstatus.errors import IllegalState
-from txnstatus.raft.machine import Restoring, RestoringWhole
 from txnstatus.raft.parts import Parts, address, closing, opening, split
 from txnstatus.replicated import Rejected
-
-
-class Notes:
-    """Keeps what it is told, and answers with how much that is."""
-
-    def __init__(self) -> None:
-        self.told: list[bytes] = []
-
-    def apply(self, commands: Sequence[bytes]) -> list[int]:
-        self.told += commands
-        return [len(self.told)] * len(commands)
-
-    def snapshot(self) -> Iterator[bytes]:
-        return iter(list(self.told))
-
-    def restoring(self) -> Restoring:
-        return RestoringWhole(lambda data: setattr(self, "told", [data] if data else []))
 
 
 def made(*parts: str) -> Parts:
     group = Parts(lambda _part: Notes())
     assert group.apply([opening(part) for part in parts]) == [None] * len(parts)
     return group
-
-
-def told(group: Parts) -> dict[str, list[bytes]]:
-    return {part: machine.told for part, machine in group.machines.items() if isinstance(machine, Notes)}
 
 
 def test_a_command_reaches_the_part_that_it_is_addressed_to() -> None:
@@ -75,14 +52,6 @@ def test_whoever_serves_the_parts_hears_that_some_came_or_went() -> None:
     group.on_change = lambda: heard.append(list(group.machines))
     group.apply([opening("range-0"), opening("range-0"), opening("range-1"), closing("range-0")])
     assert heard == [["range-0"], ["range-0", "range-1"], ["range-1"]]
-
-
-def restored(group: Parts, snapshot: Sequence[bytes]) -> Parts:
-    restoring = group.restoring()
-    for chunk in snapshot:
-        restoring.add(chunk)
-    restoring.finish()
-    return group
 
 
 def test_a_snapshot_holds_all_parts_and_those_that_never_come_again() -> None:

@@ -29,6 +29,7 @@ REWRITE = "REWRITE_AUTHORITY"
 ALL = {f"{service.full_name}/{method.name}": method for service in SERVICES.values() for method in service.methods}
 PROCESSES = {
     "txnstatus.Admin/MoveReplica",
+    "txnstatus.Admin/ReadPart",
     "txnstatus.Catalog/ChangeCatalog",
     "txnstatus.Catalog/GetCatalog",
     "txnstatus.CommitCounter/CountCommits",

@@ -18,7 +18,7 @@ from txnstatus.security.visible import OF_CATALOG, SHOWN, shown_transaction
 
 READER = View("ada", Rights([Granted("air.flights", "0.0", (Holder("ada", (Role.READER,)),))]))
 OPERATOR = View("olga", Rights([Granted("", "", (Holder("olga", (Role.OPERATOR,)),))]))
-SECRET = frozenset({"grants", "ticket_keys"})
+SECRET = frozenset({"grants", "ticket_keys", "reserved"})
 """Fields of the catalog that no user is shown."""
 
 

@@ -89,7 +89,7 @@ class System:
             raise self.refusal
         return cmd.LastWrite(A, b"files") if request.table == HERE else None
 
-    def has(self, participant_id: str) -> bool:
+    def has(self, _txn_id: int, participant_id: str) -> bool:
         return participant_id == A
 
     def is_ready(self, *_: object) -> bool:

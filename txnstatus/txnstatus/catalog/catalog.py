@@ -14,7 +14,7 @@ from txnstatus import features
 from txnstatus.catalog import reserving
 from txnstatus.catalog.nodes import Drain, NodeInfo, node_from_wire, node_to_wire
 from txnstatus.catalog.options import Options
-from txnstatus.catalog.placement import Move, Placement, after
+from txnstatus.catalog.placement import Move, Placement, Relocation, after
 from txnstatus.codec import Codec
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import kind_and_number
@@ -44,7 +44,7 @@ class CatalogState:
     groups: Mapping[str, tuple[str, ...]]
     """Every group's members; the first is to lead it, if it can."""
     parts: Mapping[str, str]
-    """Every status range and every shard, and the group whose log it is in. A shard stays where it is."""
+    """Every status range and every shard, and the group whose log it is in. A range stays where it is."""
     replication: int
     participant_shards: int
     next_range: int = 1
@@ -79,6 +79,8 @@ class CatalogState:
     """Moves that are to be done; the first one of each group is under way."""
     reserved: reserving.Reserved = ()
     """Places in which somebody makes a table right now."""
+    relocations: Mapping[str, Relocation] = field(default_factory=dict)
+    """Shards that go to another group, by their names as parts; each is one of its old group until it is there."""
 
     @property
     def ticket_key(self) -> int:
@@ -156,6 +158,11 @@ class CatalogState:
             return first
         until = self.joined.get(group)
         return own if until is None else [*(number for number in first if number <= until), *own]
+
+    def has_relocated(self, part: str, number: int) -> bool:
+        """Whether a relocation is over, as far as this state says."""
+        under_way = self.relocations.get(part)
+        return self.version >= number and (under_way is None or under_way.number != number)
 
     def range_of(self, txn_id: TxnId) -> int:
         return txn_id // self.range_span
@@ -267,6 +274,10 @@ class CatalogState:
                 for move in self.moves
             ],
             reserved=map(reserving.to_wire, self.reserved),
+            relocations=[
+                pb.CatalogState.Relocation(shard=shard_number(part), group=each.group, number=each.number)
+                for part, each in sorted(self.relocations.items())
+            ],
         )
 
     @classmethod
@@ -306,68 +317,22 @@ class CatalogState:
             wire.level or features.FIRST,
             tuple(Move(move.group, move.old_node, move.new_node) for move in wire.moves),
             tuple(map(reserving.from_wire, wire.reserved)),
+            {shard_group(each.shard): Relocation(each.group, each.number) for each in wire.relocations},
         )
 
 
 to_wire, from_wire = CatalogState.to_wire, CatalogState.from_wire
 
 
-def initial(
-    nodes: Mapping[str, NodeInfo],
-    *,
-    participant_shards: int,
-    replication: int,
-    range_span: int,
-    options: Options,
-    groups: int = 1,
-    level: int = features.OWN.newest,
-) -> CatalogState:
-    """What a cluster begins with: a function of its configuration, the same on every node.
-
-    `groups`: logs that the shards are spread over. Each has a status range, too, unless other nodes keep those. Shards
-    come from the last group on: where there are more groups than shards, the first has none, and the only range.
-    `level`: the newest that this program does.
-    """
-    state = CatalogState(range_span, nodes, {}, {}, replication, participant_shards, options=options, level=level)
-    status, participants = state.with_role("status"), state.with_role("participant")
-    together = status == participants
-    members = {CATALOG: placed(status, 0, replication)}
-    if not together:
-        members[FIRST_GROUP] = placed(status, 0, replication)
-    of_shards = [_GROUP.format(number) for number in range(not together, groups + (not together))]
-    members |= {name: placed(participants, number, replication) for number, name in enumerate(of_shards)}
-    shards = {shard_group(shard): of_shards[-1 - shard % groups] for shard in range(participant_shards)}
-    with_ranges = of_shards if together and groups <= participant_shards else [FIRST_GROUP]
-    ranges = {status_group(number): group for number, group in enumerate(with_ranges)}
-    return replace(state, groups=members, parts={**shards, **ranges}, next_range=len(ranges))
-
-
-def founding_id(name: str, drawn: int) -> str:
-    """The id of a cluster that is founded now; `drawn`: 128 bits of chance."""
-    return f"{name}.{drawn:032x}"
-
-
-def name_in(cluster_id: str) -> str:
-    """The cluster's name: what people call it."""
-    return cluster_id.rpartition(".")[0]
-
-
-def placed(candidates: Sequence[str], number: int, replication: int) -> tuple[str, ...]:
-    """The members of the `number`th group of a kind: from a start that differs by group, so that groups spread."""
-    start = number % len(candidates)
-    return tuple([*candidates[start:], *candidates[:start]][:replication])
-
-
 _GRANTED = Codec[Granted, pb.CatalogState.Granted](Granted, pb.CatalogState.Granted)
 _STATUS, _SHARD = "status-", "shard-"
-_GROUP = "group-{}"
-FIRST_GROUP = _GROUP.format(0)
+FIRST_GROUP = "group-0"
 """The group of the first range."""
 _PART = re.compile(f"(?:{_STATUS}|{_SHARD})(?:0|[1-9][0-9]{{0,18}})")
 
 
 def group_name(number: int) -> str:
-    return _GROUP.format(number)
+    return f"group-{number}"
 
 
 def status_group(number: int) -> str:

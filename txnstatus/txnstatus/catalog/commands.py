@@ -214,6 +214,22 @@ class FreePlace:
     number: str
 
 
+@value
+class RelocateShard:
+    """A shard is to go to another group's log."""
+
+    shard: int
+    group: str
+
+
+@value
+class FinishRelocation:
+    """It is there."""
+
+    shard: int
+    number: int
+
+
 Command = (
     Found
     | AddRange
@@ -240,6 +256,8 @@ Command = (
     | Rebalance
     | ReservePlace
     | FreePlace
+    | RelocateShard
+    | FinishRelocation
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

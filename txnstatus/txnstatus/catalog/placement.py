@@ -23,6 +23,15 @@ class Move:
 
 
 @value
+class Relocation:
+    """A shard is on its way to a group's log."""
+
+    group: str
+    number: int
+    """The version of the catalog that said so first."""
+
+
+@value
 class Placement:
     groups: Mapping[str, Sequence[str]]
     """Members of each. Moves come in this order."""

@@ -128,6 +128,20 @@ class RebalanceResponse(_message.Message):
     catalog: _catalog_pb2.CatalogState
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
+class RelocateShardRequest(_message.Message):
+    __slots__ = ("shard", "group")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    group: str
+    def __init__(self, shard: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+
+class RelocateShardResponse(_message.Message):
+    __slots__ = ("catalog",)
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
 class AddGroupRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -305,6 +319,24 @@ class MoveReplicaResponse(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     members: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ReadPartRequest(_message.Message):
+    __slots__ = ("part", "number", "chunk")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    number: int
+    chunk: int
+    def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunk: _Optional[int] = ...) -> None: ...
+
+class ReadPartResponse(_message.Message):
+    __slots__ = ("data", "is_last")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    is_last: bool
+    def __init__(self, data: _Optional[bytes] = ..., is_last: _Optional[bool] = ...) -> None: ...
 
 class GetNodeRequest(_message.Message):
     __slots__ = ("digests",)

@@ -94,7 +94,7 @@ class ObjectLock(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[_table_pb2.LockMode, str]] = ...) -> None: ...
 
 class ShardSnapshot(_message.Message):
-    __slots__ = ("version", "next_table_number", "tables", "forgotten", "savepoints", "placed")
+    __slots__ = ("version", "next_table_number", "tables", "forgotten", "savepoints", "placed", "apart_below")
     class TableState(_message.Message):
         __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "before", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures", "schemas", "former")
         INFO_FIELD_NUMBER: _ClassVar[int]
@@ -511,10 +511,12 @@ class ShardSnapshot(_message.Message):
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     SAVEPOINTS_FIELD_NUMBER: _ClassVar[int]
     PLACED_FIELD_NUMBER: _ClassVar[int]
+    APART_BELOW_FIELD_NUMBER: _ClassVar[int]
     version: int
     next_table_number: int
     tables: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableState]
     forgotten: _common_pb2.IdSet
     savepoints: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Savepoint]
     placed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Placed]
-    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.Savepoint, _Mapping]]] = ..., placed: _Optional[_Iterable[_Union[ShardSnapshot.Placed, _Mapping]]] = ...) -> None: ...
+    apart_below: int
+    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.Savepoint, _Mapping]]] = ..., placed: _Optional[_Iterable[_Union[ShardSnapshot.Placed, _Mapping]]] = ..., apart_below: _Optional[int] = ...) -> None: ...

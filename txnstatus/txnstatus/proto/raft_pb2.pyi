@@ -224,7 +224,7 @@ class SnapshotHeader(_message.Message):
     def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., members: _Optional[_Union[Members, _Mapping]] = ...) -> None: ...
 
 class PartsSnapshot(_message.Message):
-    __slots__ = ("version", "parts", "opened")
+    __slots__ = ("version", "parts", "opened", "released", "arriving", "relocated")
     class OpenedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -232,13 +232,64 @@ class PartsSnapshot(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class RelocatedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class Released(_message.Message):
+        __slots__ = ("part", "number")
+        PART_FIELD_NUMBER: _ClassVar[int]
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        part: str
+        number: int
+        def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    class Arriving(_message.Message):
+        __slots__ = ("part", "number", "chunks")
+        PART_FIELD_NUMBER: _ClassVar[int]
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        CHUNKS_FIELD_NUMBER: _ClassVar[int]
+        part: str
+        number: int
+        chunks: int
+        def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    ARRIVING_FIELD_NUMBER: _ClassVar[int]
+    RELOCATED_FIELD_NUMBER: _ClassVar[int]
     version: int
     parts: _containers.RepeatedScalarFieldContainer[str]
     opened: _containers.ScalarMap[str, int]
-    def __init__(self, version: _Optional[int] = ..., parts: _Optional[_Iterable[str]] = ..., opened: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    released: _containers.RepeatedCompositeFieldContainer[PartsSnapshot.Released]
+    arriving: _containers.RepeatedCompositeFieldContainer[PartsSnapshot.Arriving]
+    relocated: _containers.ScalarMap[str, int]
+    def __init__(self, version: _Optional[int] = ..., parts: _Optional[_Iterable[str]] = ..., opened: _Optional[_Mapping[str, int]] = ..., released: _Optional[_Iterable[_Union[PartsSnapshot.Released, _Mapping]]] = ..., arriving: _Optional[_Iterable[_Union[PartsSnapshot.Arriving, _Mapping]]] = ..., relocated: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class PartLeaves(_message.Message):
+    __slots__ = ("part", "number")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    number: int
+    def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class PartArrives(_message.Message):
+    __slots__ = ("part", "number", "chunk", "data", "is_last")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    number: int
+    chunk: int
+    data: bytes
+    is_last: bool
+    def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunk: _Optional[int] = ..., data: _Optional[bytes] = ..., is_last: _Optional[bool] = ...) -> None: ...
 
 class SnapshotEnd(_message.Message):
     __slots__ = ("chunks", "sha256")

@@ -10,19 +10,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from txnstatus.codec import wholly_known
-from txnstatus.errors import IllegalState
+from txnstatus.codec import Codec, wholly_known
+from txnstatus.errors import IllegalState, Unavailable
 from txnstatus.names import kind_and_number
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import Restoring, StateMachine
 from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.relocation import Arrives, Arriving, Leaves, Released, Relocations, restored
 from txnstatus.replicated import Rejected
 
 VERSION = 1
 MAX_NAME_BYTES = 63
 _OPENS, _CLOSES = b"+", b"-"
+_RELEASES, _FORGETS, _ARRIVES = b">", b"~", b"<"
+_LEAVES, _COMES = Codec(Leaves, pb.PartLeaves), Codec(Arrives, pb.PartArrives)
 
 
 def address(part: str) -> bytes:
@@ -53,16 +56,36 @@ def closing(part: str) -> bytes:
     return address("") + _CLOSES + part.encode()
 
 
+def releasing(part: str, number: int) -> bytes:
+    """The command by which the part leaves for another group. `number`: of its relocation."""
+    return address("") + _RELEASES + _LEAVES.to_wire(Leaves(part, number)).SerializeToString()
+
+
+def forgetting(part: str, number: int) -> bytes:
+    """The command that ends what a part has left behind."""
+    return address("") + _FORGETS + _LEAVES.to_wire(Leaves(part, number)).SerializeToString()
+
+
+def arriving(command: Arrives) -> bytes:
+    """The command that brings a chunk of a part's state."""
+    return address("") + _ARRIVES + _COMES.to_wire(command).SerializeToString()
+
+
 class Parts:
     """Implements raft.machine.StateMachine.
 
     A part's name is `KIND-NUMBER`. Those of a kind open in the order of their numbers, and each once: what was closed
-    never begins anew, whatever an old leader believes.
+    never begins anew, whatever an old leader believes. One may leave for another group, and come from another one.
     """
 
-    def __init__(self, make: Callable[[str], StateMachine]) -> None:
-        """`make`: the empty state machine of a part, a function of its name."""
+    def __init__(
+        self, make: Callable[[str], StateMachine], arrives: Callable[[StateMachine], None] = lambda _machine: None
+    ) -> None:
+        """`make`: the empty state machine of a part, a function of its name. `arrives` hears of one that has come from
+        another group, before anything else applies; what it does is a function of the group's state."""
         self._make = make
+        self._arrives = arrives
+        self.relocations = Relocations()
         self._machines: dict[str, StateMachine] = {}
         self._by_address: dict[bytes, StateMachine] = {}
         self._opened: dict[str, int] = {}
@@ -86,11 +109,44 @@ class Parts:
 
     def _apply(self, to: bytes, commands: Sequence[bytes]) -> Sequence[object]:
         if to == _TO_THE_GROUP:
-            return [self._change(command[:1], command[1:].decode()) for command in commands]
+            return [self._tend(command[:1], command[1:]) for command in commands]
         machine = self._by_address.get(to)
         if machine is None:
-            return [Rejected(IllegalState(f"{to[1:].decode()} is no part of this group"))] * len(commands)
+            return [Rejected(self.relocations.refusal(to[1:].decode()))] * len(commands)
         return machine.apply(commands)
+
+    def _tend(self, what: bytes, told: bytes) -> Rejected | None:
+        if what == _RELEASES:
+            return self._release(_LEAVES.from_wire(pb.PartLeaves.FromString(told)))
+        if what == _ARRIVES:
+            return self._arrive(_COMES.from_wire(pb.PartArrives.FromString(told)))
+        if what == _FORGETS:
+            self.relocations.forget(_LEAVES.from_wire(pb.PartLeaves.FromString(told)))
+            return None
+        return self._change(what, told.decode())
+
+    def _release(self, command: Leaves) -> Rejected | None:
+        outcome = self.relocations.release(command, self._machines.get(command.part))
+        if outcome is True:
+            del self._machines[command.part], self._by_address[address(command.part)]
+            self.on_change()
+        return outcome if isinstance(outcome, Rejected) else None
+
+    def _arrive(self, command: Arrives) -> Rejected | None:
+        part = command.part
+        chunks = self.relocations.arrive(command, is_here=part in self._machines)
+        if not isinstance(chunks, list):
+            return chunks
+        machine = self._restored.get(part) or self._make(part)
+        if refusal := restored(machine, chunks):
+            return refusal
+        kind, number = kind_and_number(part)
+        self.relocations.arrived(command)
+        self._open(part, machine)
+        self._opened[kind] = max(number, self._opened.get(kind, -1))
+        self._arrives(machine)
+        self.on_change()
+        return None
 
     def _change(self, what: bytes, part: str) -> Rejected | None:
         kind, number = kind_and_number(part)
@@ -114,14 +170,29 @@ class Parts:
     # ---- snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        header = pb.PartsSnapshot(version=VERSION, parts=self._machines, opened=self._opened)
+        its = self.relocations
+        header = pb.PartsSnapshot(
+            version=VERSION,
+            parts=self._machines,
+            opened=self._opened,
+            released=[
+                pb.PartsSnapshot.Released(part=part, number=each.number) for part, each in sorted(its.released.items())
+            ],
+            arriving=[
+                pb.PartsSnapshot.Arriving(part=part, number=each.number, chunks=len(each.chunks))
+                for part, each in sorted(its.arriving.items())
+            ],
+            relocated=its.numbers,
+        )
         states = [(address(part), machine.snapshot()) for part, machine in self._machines.items()]
+        states += [(address(part), each.machine.snapshot()) for part, each in sorted(its.released.items())]
+        states += [(address(part), iter(list(each.chunks))) for part, each in sorted(its.arriving.items())]
         return _chunks(header, states)
 
     def restoring(self) -> Restoring:
         return _RestoringParts(self)
 
-    def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring]) -> None:
+    def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring], relocations: Relocations) -> None:
         """Takes over what a snapshot has: parts that are there get its state, and keep whoever works with them."""
         parts = {part: self._machines.get(part) or self._restored[part] for part in restored}
         for each in restored.values():
@@ -130,7 +201,7 @@ class Parts:
         self._by_address.clear()
         for part, machine in parts.items():
             self._open(part, machine)
-        self._opened, self._restored = dict(opened), {}
+        self._opened, self._restored, self.relocations = dict(opened), {}, relocations
         self.on_change()
 
 
@@ -140,7 +211,9 @@ class _RestoringParts:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._restored: dict[str, Restoring] | None = None
+        self._released: dict[str, Restoring] = {}
         self._opened: dict[str, int] = {}
+        self._relocations = Relocations()
 
     def add(self, chunk: bytes) -> None:
         part, rest = split(chunk)
@@ -148,6 +221,10 @@ class _RestoringParts:
             self._begin(part, rest)
         elif part in self._restored:
             self._restored[part].add(rest)
+        elif part in self._released:
+            self._released[part].add(rest)
+        elif part in self._relocations.arriving:
+            self._relocations.arriving[part].chunks.append(rest)
         else:
             raise ValueError(f"a chunk for {part!r}, which is no part of the snapshot")
 
@@ -161,26 +238,39 @@ class _RestoringParts:
         there = self._parts._machines
         made = self._parts._restored = {name: self._parts._make(name) for name in wire.parts if name not in there}
         self._restored = {name: (there.get(name) or made[name]).restoring() for name in wire.parts}
+        released = {each.part: Released(each.number, self._parts._make(each.part)) for each in wire.released}
+        self._released = {part: each.machine.restoring() for part, each in released.items()}
+        coming = {each.part: Arriving(each.number) for each in wire.arriving}
+        self._relocations = Relocations(released, coming, wire.relocated)
 
     def finish(self) -> None:
         if self._restored is None:
             raise ValueError("a group's snapshot without a beginning")
-        self._parts.become(self._opened, self._restored)
+        for each in self._released.values():
+            each.finish()
+        self._parts.become(self._opened, self._restored, self._relocations)
 
 
 class PartDriver:
     """The group's driver, as one part's services see it: what they submit is for that part."""
 
-    def __init__(self, driver: RaftDriver, part: str) -> None:
+    def __init__(self, driver: RaftDriver, part: str, parts: Parts) -> None:
+        """`parts`: of the group."""
         self._driver = driver
+        self._part, self._parts = part, parts
         self._address = address(part)
-        self.check_lease = driver.check_lease
         self.not_the_leader = driver.not_the_leader
         self.unsettled_seconds = driver.unsettled_seconds
 
     @property
     def group(self) -> RaftGroup:
         return self._driver.group
+
+    def check_lease(self) -> None:
+        """As `RaftDriver.check_lease`. Raises Unavailable where the part has gone to another group."""
+        self._driver.check_lease()
+        if self._part not in self._parts.machines:
+            raise Unavailable(f"{self._part} is not in {self._driver.group.group} any more")
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
         """As `RaftDriver.submit`."""

@@ -77,8 +77,8 @@ class ManagerSettings:
 class TxnStatusManager:
     table: TxnStatusTable
     settings: ManagerSettings = field(default_factory=ManagerSettings)
-    is_here: Callable[[ParticipantId], bool] = lambda _participant_id: False
-    """Whether a participant is in the log of the table: it is asked there (see `together`), and not by a task."""
+    is_here: Callable[[TxnId, ParticipantId], bool] = lambda _txn_id, _participant_id: False
+    """Whether a transaction's participant is in the log of the table: there it is asked (see `together`)."""
     kept_from: Callable[[TxnStatusTable], int] = lambda _table: FOREVER
     """Microseconds: a transaction that ended then or later is not forgotten yet, however old it is."""
     leading: bool = False
@@ -180,7 +180,7 @@ class TxnStatusManager:
 
     def elsewhere(self, record: TxnRecord) -> list[Participant]:
         """Its participants that are to be asked by messages."""
-        return [each for each in record.participants.values() if not self.is_here(each.participant_id)]
+        return [each for each in record.participants.values() if not self.is_here(record.txn_id, each.participant_id)]
 
     # ---- leadership
 

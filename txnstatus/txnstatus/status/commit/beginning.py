@@ -20,7 +20,7 @@ MAX_TRIES = 20
 class ServicesHere(Protocol):
     """The services of participants whose shards are in the same log, on its leader."""
 
-    def has(self, participant_id: ParticipantId) -> bool: ...
+    def has(self, txn_id: TxnId, participant_id: ParticipantId) -> bool: ...
 
     def is_ready(self, txn_id: TxnId, participant_id: ParticipantId) -> bool:
         """Whether it can prepare as it is: it nearly always can."""
@@ -52,8 +52,8 @@ class BeginCommits:
 
     def is_ready(self, record: TxnRecord) -> bool:
         """Whether all participants in this log can prepare."""
-        here = self.here
-        return all(here.is_ready(record.txn_id, each) for each in record.participants if here.has(each))
+        here, txn_id = self.here, record.txn_id
+        return all(here.is_ready(txn_id, each) for each in record.participants if here.has(txn_id, each))
 
     def command(self, txn_id: TxnId, owner: str, writes: tuple[cmd.LastWrite, ...] = ()) -> cmd.BeginCommit:
         return cmd.BeginCommit(txn_id, owner, self.wall_micros(), self.clock.now(), writes)
@@ -82,7 +82,9 @@ class BeginCommits:
 
         Raises what is retriable.
         """
-        for participant_id in filter(self.here.has, participants):
+        for participant_id in participants:
+            if not self.here.has(record.txn_id, participant_id):
+                continue
             try:
                 await self.here.make_ready(record.txn_id, participant_id)
             except TxnError as error:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from txnstatus.errors import TxnError
+from txnstatus.errors import TxnError, Unavailable
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.records import Step, TxnRecord, refused
@@ -50,8 +50,9 @@ class Member(Protocol):
         ...
 
 
-Here = Callable[[ParticipantId], Member | None]
-"""Finds who keeps a participant; None: nobody in the same log."""
+Here = Callable[[TxnId, ParticipantId], Member | None]
+"""Finds who keeps a participant of a transaction; None: nobody in the same log. Who is not may never be again, for the
+same transaction: a participant goes to another log, and what comes was elsewhere for all that have begun before."""
 _OPEN, _COMMIT_IN_PROGRESS = TxnState.OPEN, TxnState.COMMIT_IN_PROGRESS
 _FINALIZE_IN_PROGRESS = TxnState.FINALIZE_IN_PROGRESS
 """A module's names are found in a fifth of the time that an enum's take, and every commit comes by these."""
@@ -74,7 +75,7 @@ class Together:
         record = self.table.find(command.txn_id)
         if record is None:
             return self.table.apply(command)
-        own = [(each, keeper) for each in record.participants.values() if (keeper := self._here(each.participant_id))]
+        own = self._own(record)
         if isinstance(command, cmd.BeginCommit) and record.state is _OPEN:
             for each, keeper in own:
                 if refusal := keeper.unready(command.txn_id, each.participant_id):
@@ -88,14 +89,19 @@ class Together:
         record = self._go_on(outcome.records[0], own, command, steps)
         return StatusApplied((record,), changed=True, steps=tuple(steps))
 
+    def _own(self, record: TxnRecord) -> Own:
+        found = ((each, self._here(record.txn_id, each.participant_id)) for each in record.participants.values())
+        return [(each, keeper) for each, keeper in found if keeper is not None]
+
     def _write(self, command: cmd.BeginCommit) -> TxnError | None:
         """What the transaction writes last. Returns the refusal, if there is one; what is written by then stays."""
         record = self.table.find(command.txn_id)
         if record is None or record.state is not TxnState.OPEN:
             return None
         for write in command.writes:
-            keeper = self._here(write.participant_id)
-            assert keeper is not None, f"{write.participant_id} is not in this log"
+            keeper = self._here(command.txn_id, write.participant_id)
+            if keeper is None:
+                return Unavailable(f"{write.participant_id} has gone to another log")
             if refusal := keeper.write(write.command):
                 return refusal
         return None

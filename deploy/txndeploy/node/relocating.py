@@ -1,0 +1,111 @@
+"""Relocating: shards that the catalog moves from one group's log to another's.
+
+The leader of the group that a shard goes to asks the leader of the other one for it. That one lets it go, by an entry
+of its log; from then on nobody serves the shard, until all of its state is in the log that it goes to. Each step can
+be done again, by whoever leads then; once the shard is there, the catalog says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from txnstatus.catalog.catalog import shard_number
+from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.commands import FinishRelocation
+from txnstatus.catalog.placement import Relocation
+from txnstatus.catalog.system_client import TxnSystemClient
+from txnstatus.errors import TxnError, Unavailable
+from txnstatus.process.failpoints import failpoint
+from txnstatus.proto import admin_pb2
+from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.parts import Parts, arriving, releasing
+from txnstatus.raft.proposals import Proposal
+from txnstatus.raft.relocation import Arrives
+from txnstatus.replicated import Rejected
+
+log = logging.getLogger(__name__)
+
+CALL_SECONDS = 5.0
+
+
+class Relocating:
+    """On a group's leader: fetches the shards that come."""
+
+    def __init__(self, machine: Parts, driver: RaftDriver, client: TxnSystemClient) -> None:
+        self._machine, self._driver, self._client = machine, driver, client
+        self._catalog = CatalogClient(client)
+
+    async def run_once(self) -> None:
+        """What fails is tried again with the next pass."""
+        state, group = self._client.cluster.state, self._driver.group.group
+        for part, relocation in state.relocations.items():
+            if relocation.group != group:
+                continue
+            try:
+                await self._fetch(part, relocation, state.parts[part])
+                await self._catalog.change(FinishRelocation(shard_number(part), relocation.number))
+            except TxnError as error:
+                log.warning("%s does not come to %s yet: %s", part, group, error.message)
+            else:
+                log.info("%s has come from %s to %s", part, state.parts[part], group)
+
+    async def _fetch(self, part: str, relocation: Relocation, source: str) -> None:
+        """Has all of it in this group's log."""
+        method, response, number = "txnstatus.Admin/ReadPart", admin_pb2.ReadPartResponse, relocation.number
+        chunk = 0
+        while self._machine.relocations.numbers.get(part, 0) < number:
+            request = admin_pb2.ReadPartRequest(part=part, number=number, chunk=chunk)
+            read = await self._client.call_leader(source, method, request, response, CALL_SECONDS)
+            failpoint("part.before.Arrives", Unavailable)
+            await propose(self._driver, arriving(Arrives(part, number, chunk, read.data, read.is_last)))
+            failpoint("part.after.Arrives", Unavailable)
+            chunk += 1
+
+
+class Releasing:
+    """Implements what the Admin service has for shards that leave a group, on its leader."""
+
+    def __init__(self, machine: Parts, driver: RaftDriver, cluster: ClusterMap) -> None:
+        self._machine, self._driver, self._cluster = machine, driver, cluster
+
+    async def read_part(self, request: admin_pb2.ReadPartRequest) -> admin_pb2.ReadPartResponse:
+        """The shard leaves, if it has not yet, and what it was then is read chunk by chunk.
+
+        Raises NotTheLeader; Unavailable where it does not leave by this relocation, by what is known here, or is gone.
+        """
+        self._driver.check_lease()
+        await self._release(request.part, request.number)
+        released, group = self._machine.relocations.released.get(request.part), self._driver.group.group
+        if released is None or released.number != request.number:
+            raise Unavailable(f"{group} has nothing left of {request.part:.100}")
+        data, is_last = released.chunk(request.chunk)
+        return admin_pb2.ReadPartResponse(data=data, is_last=is_last)
+
+    async def _release(self, part: str, number: int) -> None:
+        relocation = self._cluster.state.relocations.get(part)
+        if relocation is None or relocation.number != number:
+            group = self._driver.group.group
+            raise Unavailable(f"by the catalog that is known here {part:.100} does not leave {group} by {number}")
+        if self._machine.relocations.numbers.get(part, 0) < number:
+            failpoint("part.before.Leaves", Unavailable)
+            await propose(self._driver, releasing(part, number))
+            failpoint("part.after.Leaves", Unavailable)
+
+
+async def propose(driver: RaftDriver, command: bytes) -> None:
+    """Raises the refusal, NotTheLeader or OutcomeUnknown."""
+    ended: asyncio.Future[Proposal] = asyncio.get_running_loop().create_future()
+
+    def hears(proposal: Proposal) -> None:
+        if not ended.done():
+            ended.set_result(proposal)
+
+    driver.submit([command], hears)
+    proposal = await ended
+    if proposal.error is not None:
+        raise proposal.error
+    (outcome,) = proposal.outcomes
+    if isinstance(outcome, Rejected):
+        raise outcome.error

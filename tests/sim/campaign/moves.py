@@ -1,0 +1,49 @@
+"""Moves: a group that comes, nodes that come and go, and shards that go to other groups, drawn for a scenario."""
+
+from __future__ import annotations
+
+import random
+
+from tests.sim.campaign.fault import NODES, Fault
+
+MOVING_FROM = 12_000
+"""Seeds below it are those by which faults are known that have nothing to do with nodes that come and leave."""
+RELOCATING_FROM = 23_000
+"""Likewise, with shards that go to other groups."""
+
+
+def drawn(seed: int, profile: str, seconds: float) -> list[Fault]:
+    """A group that comes, and nodes."""
+    faults = list[Fault]()
+    growing, moving = (random.Random(f"scenario {seed}, {what}") for what in ("growing", "moving"))
+    if growing.random() < 0.2:
+        faults.append(Fault(growing.uniform(1.0, seconds), "add_group", NODES[0]))
+    if seed >= MOVING_FROM and moving.random() < 0.4:
+        faults += _moves(moving, seconds)
+    relocating = random.Random(f"scenario {seed}, relocating")
+    if seed >= RELOCATING_FROM and relocating.random() < 0.6:
+        faults += _relocations(relocating, seconds, dies=profile != "calm")
+    return faults
+
+
+def _relocations(rng: random.Random, seconds: float, *, dies: bool) -> list[Fault]:
+    """A group that comes, and shards that go from one group to another; nodes die in the middle of that."""
+    faults = [Fault(rng.uniform(0.5, 0.5 * seconds), "add_group", NODES[0])]
+    times = [rng.uniform(1.0, seconds) for _ in range(rng.randint(1, 8))]
+    faults += [Fault(at, "relocate", NODES[0], amount=rng.random()) for at in times]
+    if not dies:
+        return faults
+    kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"
+    soon = [at + rng.uniform(0.0, 0.6) for at in times for _ in range(rng.randint(0, 2))]
+    return faults + [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in soon]
+
+
+def _moves(rng: random.Random, seconds: float) -> list[Fault]:
+    """Nodes that are drained for a while, and one in whose place another comes replica by replica; others die."""
+    drained = [rng.uniform(1.0, seconds) for _ in range(rng.randint(0, 3))]
+    moves = [Fault(at, "drain", rng.choice(NODES), "", rng.uniform(0.3, 4.0)) for at in drained]
+    if rng.random() < 0.5:
+        moves.append(Fault(rng.uniform(1.0, seconds), "spread", rng.choice(NODES)))
+    kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"
+    times = [fault.at + rng.uniform(0.1, 3.0) for fault in moves for _ in range(rng.randint(0, 2))]
+    return moves + [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in times]

@@ -1,0 +1,218 @@
+"""Parts that leave one log for another: each state is in one of them, whatever is asked for twice, or too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.unit.harness.notes import Notes, restored, told
+from txnstatus.errors import IllegalState, Unavailable
+from txnstatus.raft.machine import Restoring, StateMachine
+from txnstatus.raft.parts import Parts, address, arriving, forgetting, opening, releasing
+from txnstatus.raft.relocation import Arrives
+from txnstatus.replicated import Rejected
+
+PART = "shard-1"
+
+
+class Lines(Notes):
+    """Notes whose snapshot is one chunk for each, after a first one."""
+
+    def snapshot(self) -> Iterator[bytes]:
+        return iter([b"lines", *self.told])
+
+    def restoring(self) -> Restoring:
+        return _RestoringLines(self)
+
+
+class _RestoringLines:
+    def __init__(self, lines: Lines) -> None:
+        self._lines, self._chunks = lines, list[bytes]()
+
+    def add(self, chunk: bytes) -> None:
+        if not self._chunks and chunk != b"lines":
+            raise ValueError("no lines")
+        self._chunks.append(chunk)
+
+    def finish(self) -> None:
+        self._lines.told = self._chunks[1:]
+
+
+def empty() -> Parts:
+    return Parts(lambda _part: Lines())
+
+
+def a_group(*parts: str) -> Parts:
+    group = empty()
+    group.apply([opening(part) for part in parts])
+    return group
+
+
+def written(group: Parts, *lines: bytes, part: str = PART) -> Parts:
+    assert not any(isinstance(each, Rejected) for each in group.apply([address(part) + line for line in lines]))
+    return group
+
+
+def chunks_of(source: Parts, number: int) -> list[bytes]:
+    """Commands that bring what was released."""
+    commands, is_last = list[bytes](), False
+    while not is_last:
+        data, is_last = source.relocations.released[PART].chunk(len(commands))
+        commands.append(arriving(Arrives(PART, number, len(commands), data, is_last)))
+    return commands
+
+
+def relocate(source: Parts, target: Parts, number: int) -> None:
+    assert source.apply([releasing(PART, number)]) == [None]
+    for command in chunks_of(source, number):
+        assert target.apply([command]) == [None]
+
+
+def error(outcomes: Sequence[object]) -> Exception:
+    (outcome,) = outcomes
+    assert isinstance(outcome, Rejected)
+    return outcome.error
+
+
+def test_a_part_goes_with_all_that_it_has() -> None:
+    source, target = written(a_group("shard-0", PART), b"one", b"two"), a_group("shard-2")
+    relocate(source, target, 5)
+    assert told(source) == {"shard-0": []}
+    assert told(target) == {"shard-2": [], PART: [b"one", b"two"]}
+    written(target, b"three")
+    assert told(target)[PART] == [b"one", b"two", b"three"]
+
+
+def test_what_is_for_a_part_that_has_left_is_to_be_asked_elsewhere() -> None:
+    source = written(a_group(PART), b"one")
+    source.apply([releasing(PART, 5)])
+    assert type(error(source.apply([address(PART) + b"late"]))) is Unavailable
+    assert source.relocations.released[PART].chunk(1) == (b"one", True), "and changes nothing"
+
+
+def test_a_part_does_not_leave_again_by_what_was_asked_before() -> None:
+    source, target = written(a_group("shard-0", PART), b"one"), a_group("shard-2")
+    relocate(source, target, 5)
+    relocate(target, source, 8)
+    assert source.apply([releasing(PART, 5)]) == [None]
+    assert told(source)[PART] == [b"one"]
+    assert target.apply(chunks_of(target, 5)[:1]) == [None]
+    assert PART not in target.machines, "nor does it come again"
+
+
+def test_a_part_is_opened_by_its_last_chunk_alone() -> None:
+    source, target = written(a_group(PART), b"one", b"two"), a_group("shard-2")
+    source.apply([releasing(PART, 5)])
+    first, second, third = chunks_of(source, 5)
+    heard = list[list[str]]()
+    target.on_change = lambda: heard.append(list(target.machines))
+    assert target.apply([first, second]) == [None, None]
+    assert type(error(target.apply([address(PART) + b"early"]))) is IllegalState
+    assert target.apply([third]) == [None]
+    assert heard == [["shard-2", PART]]
+
+
+def test_a_leader_that_goes_on_begins_anew() -> None:
+    source, target = written(a_group(PART), b"one", b"two"), a_group("shard-2")
+    source.apply([releasing(PART, 5)])
+    first, second, third = chunks_of(source, 5)
+    target.apply([first, second])
+    target.apply([first])
+    assert type(error(target.apply([third]))) is IllegalState, "one is missing"
+    assert target.apply([second, third]) == [None, None]
+    assert told(target)[PART] == [b"one", b"two"]
+    assert target.apply([first]) == [None]
+    assert told(target)[PART] == [b"one", b"two"], "what comes twice changes nothing"
+
+
+def test_a_part_that_comes_never_takes_the_place_of_one_that_is_there() -> None:
+    target = written(a_group(PART), b"own")
+    outcome = target.apply([arriving(Arrives(PART, 5, 0, b"lines", is_last=True))])
+    assert type(error(outcome)) is IllegalState
+    assert told(target)[PART] == [b"own"]
+
+
+def test_a_state_that_cannot_be_read_is_refused_and_may_come_again() -> None:
+    source, target = written(a_group(PART), b"one"), a_group("shard-2")
+    source.apply([releasing(PART, 5)])
+    wrong = arriving(Arrives(PART, 5, 0, b"of a later version", is_last=True))
+    assert type(error(target.apply([wrong]))) is IllegalState
+    assert PART not in target.machines
+    assert target.apply(chunks_of(source, 5)) == [None, None]
+    assert told(target)[PART] == [b"one"]
+
+
+def test_an_old_leader_opens_no_empty_part_in_place_of_one_that_left_or_came() -> None:
+    source, target = written(a_group(PART), b"one"), a_group("shard-0")
+    relocate(source, target, 5)
+    assert type(error(source.apply([opening(PART)]))) is IllegalState
+    assert target.apply([opening(PART)]) == [None]
+    assert told(target)[PART] == [b"one"]
+
+
+def test_what_is_left_behind_is_kept_until_it_is_there() -> None:
+    source = written(a_group(PART), b"one")
+    source.apply([releasing(PART, 5), forgetting(PART, 4)])
+    assert PART in source.relocations.released
+    source.apply([forgetting(PART, 5), forgetting(PART, 5)])
+    assert not source.relocations.released
+    assert source.apply([releasing(PART, 5)]) == [None], "it has left, by that"
+
+
+def test_who_serves_hears_that_a_part_came_before_anything_applies_to_it() -> None:
+    source, heard = written(a_group(PART), b"one"), list[list[bytes]]()
+
+    def arrives(machine: StateMachine) -> None:
+        assert isinstance(machine, Lines)
+        heard.append(list(machine.told))
+
+    target = Parts(lambda _part: Lines(), arrives)
+    relocate(source, target, 5)
+    assert heard == [[b"one"]]
+
+
+@pytest.mark.parametrize("come", [0, 1, 2, 3])
+def test_a_snapshot_has_what_is_on_its_way(come: int) -> None:
+    source, target = (
+        written(a_group("shard-0", PART), b"one", b"two"),
+        written(a_group("shard-2"), b"x", part="shard-2"),
+    )
+    source.apply([releasing(PART, 5)])
+    commands = chunks_of(source, 5)
+    target.apply(commands[:come])
+    source, target = (restored(empty(), list(each.snapshot())) for each in (source, target))
+    assert chunks_of(source, 5) == commands, "it can be read from where it was"
+    target.apply(commands[come:])
+    assert told(target) == {"shard-2": [b"x"], PART: [b"one", b"two"]}
+    assert list(restored(empty(), list(target.snapshot())).snapshot()) == list(target.snapshot())
+
+
+def test_a_replica_that_lags_gives_up_a_part_by_a_snapshot() -> None:
+    source, behind = written(a_group("shard-0", PART), b"one"), written(a_group("shard-0", PART), b"one")
+    target, ahead = a_group("shard-2"), a_group("shard-2")
+    relocate(source, target, 5)
+    heard = list[list[str]]()
+    behind.on_change = lambda: heard.append(list(behind.machines))
+    restored(behind, list(source.snapshot()))
+    restored(ahead, list(target.snapshot()))
+    assert heard == [["shard-0"]]
+    assert told(ahead)[PART] == [b"one"]
+
+
+def test_a_part_that_comes_while_a_snapshot_is_restored_is_one() -> None:
+    """A replica may have entries to apply while a snapshot that has more comes: who serves the part keeps it."""
+    source, leader, follower = written(a_group(PART), b"one"), a_group("shard-2"), a_group("shard-2")
+    source.apply([releasing(PART, 5)])
+    commands = chunks_of(source, 5)
+    leader.apply(commands)
+    written(leader, b"two")
+    restoring, (header, *rest) = follower.restoring(), leader.snapshot()
+    restoring.add(header)
+    follower.apply(commands)
+    serves = follower.machines[PART]
+    for chunk in rest:
+        restoring.add(chunk)
+    restoring.finish()
+    assert follower.machines[PART] is serves
+    assert told(follower) == told(leader)
