@@ -22,13 +22,14 @@ import tomli_w
 from txndeploy.local import spawning
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.spawning import Spawned
+from txnstatus import features
 
 ROOT = Path(__file__).parents[3]
 COMMIT = "a20c983702c671ecf9f64b3754b373b576cfd600"
 """The last commit whose nodes know of no feature levels."""
 PACKAGES = ("txnstatus", "participant", "manager", "client", "deploy")
 BEFORE, NOW, NEWER = "before", "now", "newer"
-NEWER_LEVEL = 3
+NEWER_LEVEL = features.OWN.newest + 1
 RUNS = "txndeploy.node.tethered"
 
 
