@@ -33,11 +33,13 @@ commands.add_typer(participant_app, name="participant")
 @participant_app.command("postgres")
 @tells_errors
 def participant_postgres(
+    context: typer.Context,
     name: Annotated[str, typer.Option(help="What programs and operators call it; for the life of the cluster.")],
     listen: Annotated[str, typer.Option(help="host:port to serve on.")],
     join: Annotated[str, typer.Option(envvar="TXN_CLUSTER", help="Addresses of nodes: host:port, comma-separated.")],
     dsn: Annotated[
-        str, typer.Option(envvar="TXN_POSTGRES_DSN", help="The database, as libpq takes it: text, or a URI.")
+        str,
+        typer.Option(envvar="TXN_POSTGRES_DSN", help="The database, as libpq takes it: text, or a URI. No password."),
     ] = "",
     advertise: Annotated[str, typer.Option(help="host:port at which the nodes reach it; by default as --listen.")] = "",
     log_level: LogLevelOption = Level.INFO,
@@ -51,9 +53,16 @@ def participant_postgres(
     (address,), addresses = parse_addresses(listen), parse_addresses(join)
     reached_at = advertise or address
     try:
-        from txnparticipant.foreign.postgres import PostgresParticipant
+        from txnparticipant.foreign.postgres import PostgresParticipant, has_password
     except ModuleNotFoundError as error:
         raise RuntimeError(f"{error.name} is not installed: pip install 'txnstatus[server,postgres]'") from error
+    source = context.get_parameter_source("dsn")
+    if source is not None and source.name == "COMMANDLINE" and has_password(dsn):
+        raise typer.BadParameter(
+            "all on this machine could read its password by ps: give it by TXN_POSTGRES_DSN, or as libpq does, "
+            "by PGPASSWORD or PGPASSFILE",
+            param_hint="--dsn",
+        )
     make = functools.partial(PostgresParticipant, name=name, conninfo=dsn)
     raise typer.Exit(foreign_host.run(name, make, address, reached_at, addresses, log_level, log_format))
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import psycopg
 from psycopg import Connection, errors, sql
+from psycopg.conninfo import conninfo_to_dict
 
 from txnstatus.catalog.founding import name_in
 from txnstatus.errors import IllegalState, InvalidArgument, Unavailable
@@ -189,6 +190,13 @@ class PostgresParticipant:
         finally:
             if connection is not None and not connection.closed:
                 self._idle.append(connection)
+
+
+def has_password(conninfo: str) -> bool:
+    """Whether it says one; what libpq does not take is told of as it is used."""
+    with contextlib.suppress(psycopg.ProgrammingError):
+        return bool(conninfo_to_dict(conninfo).get("password"))
+    return False
 
 
 def _said(error: psycopg.Error) -> str:

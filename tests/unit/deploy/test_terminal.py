@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from txnclient import DataDamaged, NotFound
 from txnclient.info import TableInfo
 from txnclient.read.table_files import TableFiles
+from txndeploy.ctl import participants
 from txndeploy.ctl.commands import app
 from txndeploy.terminal import listings
 from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, lines, plain
@@ -137,3 +138,20 @@ def test_a_number_that_does_not_go_over_the_wire_is_refused(command: tuple[str, 
     result = CliRunner().invoke(app, [*command, "--cluster", "127.0.0.1:1"])
     assert result.exit_code == 2, result.output
     assert "Input should be" in result.output
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://ada:hunter2@db/air", "host=db password=hunter2 user=ada"])
+def test_a_password_that_all_could_read_is_not_taken(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command was given, whoever is on the machine reads by `ps` for as long as it runs."""
+    begun = list[str]()
+    monkeypatch.setattr(
+        participants.foreign_host, "run", lambda _name, make, *_: begun.append(make.keywords["conninfo"])
+    )
+    command = ["participant", "postgres", "--name", "billing", "--listen", "127.0.0.1:7060", "--join", "127.0.0.1:7051"]
+    refused = CliRunner().invoke(app, [*command, "--dsn", dsn])
+    assert (refused.exit_code, begun) == (2, [])
+    assert "TXN_POSTGRES_DSN" in refused.output
+    assert "hunter2" not in refused.output
+    CliRunner().invoke(app, command, env={"TXN_POSTGRES_DSN": dsn})
+    CliRunner().invoke(app, [*command, "--dsn", "postgresql://ada@db/air"])
+    assert begun == [dsn, "postgresql://ada@db/air"]
