@@ -199,6 +199,12 @@ def test_systemd_takes_the_unit_and_finds_it_shut_off(unit: Path, tmp_path: Path
     assert "OK" in said.splitlines()[-1]
 
 
+def test_a_reload_has_a_node_read_its_levels_again() -> None:
+    """The page says `systemctl reload`, which systemd refused: the unit did not say what that is."""
+    (unit,) = [unit for unit in UNITS if unit.stem == "txnstatus-node"]
+    assert re.findall(r"^ExecReload=(.*)$", unit.read_text(), re.MULTILINE) == ["/bin/kill -HUP $MAINPID"]
+
+
 def test_units_run_what_txnctl_has() -> None:
     from txndeploy.ctl.commands import MODULES
 
