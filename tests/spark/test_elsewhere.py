@@ -18,8 +18,9 @@ from pyspark.sql.types import DecimalType, StructField, StructType
 from tests.integration.files.object_store import BUCKET, object_store
 from tests.support import connect, fast_cluster, rows, wait_until
 from txnclient import Client, IllegalState, InvalidArgument
+from txnclient.outcome import RowsAffected
 from txnclient.spark import elsewhere
-from txnclient.sparksql import attach, detach
+from txnclient.sparksql import attach, detach, last_commit
 from txndeploy.node.config import TxnSection
 from txnstatus.lake import storage
 
@@ -213,7 +214,7 @@ def test_a_null_of_which_spark_was_told_that_it_is_none(spark: SparkSession, lak
         lake.client.write(frame, "a.sure")
 
 
-def test_sql_reads_and_says_what_it_cannot(spark: SparkSession, lake: Lake) -> None:
+def test_sql_reads_and_adds_rows_and_says_what_it_cannot(spark: SparkSession, lake: Lake) -> None:
     client = lake.client
     client.create_table("a.viewed", "id bigint, day date, note string", partition_by=["day"])
     client.create_table("a.by_key", "id bigint, note string", primary_key=["id"])
@@ -231,15 +232,32 @@ def test_sql_reads_and_says_what_it_cannot(spark: SparkSession, lake: Lake) -> N
         assert sorted(row.id for row in spark.sql(query).collect()) == [1, 3, 5, 7, 9]
         assert not [path for _, path in lake.asked(before) if "2024-01-01" in path], "files without such rows stay shut"
         assert spark.sql("SELECT count(id) FROM lake.a.by_key").first()[0] == 11
+        spark.sql("INSERT INTO lake.a.viewed SELECT id, null, 'more' FROM lake.a.by_key WHERE id > 8")
+        assert ids(spark, client, "a.viewed") == [*range(9), 9, 9, 11]
+        receipt = last_commit(spark, name="lake")
+        assert receipt is not None
+        assert receipt.rows == RowsAffected(inserted=2)
+        spark.sql("INSERT OVERWRITE lake.a.viewed PARTITION (day = date'2024-01-02') VALUES (21, 'o')")
+        assert ids(spark, client, "a.viewed") == [0, 2, 4, 6, 8, 9, 11, 21]
+        spark.sql("CREATE TABLE lake.a.made AS SELECT id FROM lake.a.viewed WHERE id > 8")
+        spark.sql("INSERT OVERWRITE lake.a.made SELECT id + 1 FROM lake.a.made")
+        assert ids(spark, client, "a.made") == [10, 12, 22]
+        spark.sql("CREATE TABLE lake.a.strictly (id bigint NOT NULL)")
+        with pytest.raises(Exception, match=r"(?i)null"):
+            spark.sql("INSERT INTO lake.a.strictly SELECT IF(id > 3, null, id) FROM range(5)")
         for statement in (
-            "INSERT INTO lake.a.viewed VALUES (1, null, null)",
+            "INSERT INTO lake.a.viewed REPLACE WHERE id = 3 SELECT * FROM lake.a.viewed WHERE id = 3",
             "DELETE FROM lake.a.viewed WHERE note LIKE 'n%'",
             "UPDATE lake.a.viewed SET note = 'm' WHERE id = 3",
         ):
             with pytest.raises(IllegalState, match=r"Spark has no file system for the location of table a\.viewed"):
                 spark.sql(statement)
+        spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+        with pytest.raises(IllegalState, match="mode='overwrite_partitions'"):
+            spark.sql("INSERT OVERWRITE lake.a.viewed SELECT * FROM lake.a.viewed")
         spark.sql("DELETE FROM lake.a.viewed")
         assert ids(spark, client, "a.viewed") == []
     finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
         detach(spark, name="lake")
     assert not [row for row in spark.sql("SHOW VIEWS IN global_temp").collect() if row.viewName.startswith("_txn_")]

@@ -189,23 +189,19 @@ class Tables:
             "partition_by": info.schema.partition_by,
             "properties": _properties(info),
             "within": isinstance(seen.scope, Block),
+            "far": not reached.is_reached(self._spark, info.location),
         }
 
     def _scan(self, request: Request) -> Request:
         """How much a scan reads. The rows are exact where it has no filter and no limit."""
-        kept = self._kept(request)
-        is_far = not reached.is_reached(self._spark, kept.seen.table(request["table"]).location)
-        if is_far and request["places"]:
-            raise reached.not_reached(request["table"])
         there, needed = self._needed(request)
-        kept.needed[_asked(request)] = needed
+        self._kept(request).needed[_asked(request)] = needed
         dead = there.dead_in(needed)
         return {
             "rows": rows_of(needed) - dead + there.loose_rows,
             "bytes": bytes_of(needed) + (there.loose.nbytes if there.loose is not None else 0),
             "dead": dead,
             "loose": there.loose_rows,
-            "far": is_far,
         }
 
     def _frame(self, request: Request) -> str:

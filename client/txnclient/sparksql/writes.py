@@ -71,8 +71,6 @@ class Writes:
             opened = txn.open_change(statement, table) if statement else txn.open_write(table)
             # The rows are written by the columns that the plan has seen, whatever these are called by now.
             opened = replace(opened, schema=_seen_by(seen, opened).schema)
-            if not reached.is_reached(self._spark, opened.directory):
-                raise reached.not_reached(table)
             partition = _partition(request.get("partition"), opened.schema)
         running = uuid.uuid4().hex
         with self._lock:
@@ -89,11 +87,18 @@ class Writes:
             raise IllegalState("the statement's transaction is over", hint="run the statement again")
         opened = found.opened
         with found.seen.scope.ending(found.txn, opened):
-            left = parquet_files(opened.directory) if request["adds"] else ()
-            files = arrow.described(left, opened.directory, opened.schema)
+            if "view" in request:
+                files = reached.written(self._spark, request["view"], opened)
+            else:
+                left = parquet_files(opened.directory) if request["adds"] else ()
+                files = arrow.described(left, opened.directory, opened.schema)
             rows = self._done(found, files, request.get("changes"))
         if isinstance(found.txn, Transaction) and found.txn.receipt is not None:
             self.receipt = replace(found.txn.receipt, rows=rows)
+
+    def write(self, request: Request, seen: Seen) -> None:
+        """A statement whose rows are those of a view, from its begin to its commit. Raises as these."""
+        self.commit({**request, "statement": self.open(request, seen)["statement"]})
 
     def _done(self, found: _Write, files: Sequence[DataFile], told: Request | None) -> RowsAffected:
         opened = found.opened
@@ -143,11 +148,15 @@ class Writes:
     # ---- method → what answers it
 
     def answers(self) -> Mapping[str, Callable[[Request], Any]]:
-        return {"commit": self.commit, "abort": self.abort}
+        return {"commit": self.commit, "abort": self.abort, "far": _far}
 
     def statements(self) -> Mapping[str, Callable[[Request, Seen], Any]]:
         """Answers to calls that begin to write to a table that was seen."""
-        return {"open": self.open, "truncate": self.truncate}
+        return {"open": self.open, "write": self.write, "truncate": self.truncate}
+
+
+def _far(request: Request) -> None:
+    raise reached.no_changes(request["table"])
 
 
 def _seen_by(seen: Seen, opened: Opened) -> TableInfo:

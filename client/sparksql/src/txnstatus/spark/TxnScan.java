@@ -142,8 +142,9 @@ final class TxnScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2
       // Rows that come with the plan have all parts of their columns, in order.
       StructType whole = whole();
       if (!whole.equals(wanted) && scan.told().get("loose").asLong() > 0) scan = new TxnScan(table, whole, filters, limit, null);
+      if (table.isFar() && scan.readsPlaces()) table.bridge.call("far", Bridge.request().put("table", table.table));
       if (counts > 0) return new Counted(table.name(), scan.told().get("rows").asLong(), counts);
-      return scan.told().get("far").asBoolean() ? new FarScan(whole.equals(wanted) ? scan : new TxnScan(table, whole, filters, limit, null)) : scan;
+      return table.isFar() ? new FarScan(whole.equals(wanted) ? scan : new TxnScan(table, whole, filters, limit, null)) : scan;
     }
 
     /** The columns that are wanted, with all parts of those of which only some are. */

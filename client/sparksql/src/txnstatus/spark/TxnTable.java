@@ -112,6 +112,9 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
   /** Whether it is seen within a transaction that has a block of statements. */
   boolean isWithin() { return told.get("within").asBoolean(); }
 
+  /** Whether it is where Spark has no file system: Python reads and writes it. */
+  boolean isFar() { return told.get("far").asBoolean(); }
+
   List<String> partitionBy() {
     return StreamSupport.stream(told.get("partition_by").spliterator(), false).map(JsonNode::asText).toList();
   }
@@ -138,6 +141,7 @@ final class TxnTable implements SupportsRead, SupportsWrite, SupportsRowLevelOpe
     if (seen.isChosen) return EnumSet.of(TableCapability.BATCH_READ);
     Set<TableCapability> found = EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
         TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC);
+    if (isFar()) found.add(TableCapability.V1_BATCH_WRITE); // what Spark asks for of both is refused by name
     // Spark 4.0 has no such capability, and passes over WITH SCHEMA EVOLUTION.
     for (TableCapability each : TableCapability.values()) if (each.name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) found.add(each);
     return found;

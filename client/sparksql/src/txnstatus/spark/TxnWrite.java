@@ -118,7 +118,7 @@ final class TxnWrite implements BatchWrite {
       return null;
     }
 
-    @Override public Write build() { return new Planned(new TxnWrite(table, mode), table); }
+    @Override public Write build() { return table.isFar() ? new FarWrite(table, mode) : new Planned(new TxnWrite(table, mode), table); }
   }
 
   record Planned(BatchWrite write, TxnTable table) implements RequiresDistributionAndOrdering {
@@ -151,12 +151,17 @@ final class TxnWrite implements BatchWrite {
 
   /** Begins the statement, and returns the URI of the directory for rows that it adds. */
   String begin(SparkSession spark) {
-    mode.put("looks", InsertingMerge.isOf(table, spark));
-    mode.set("sought", Sought.columns(table, spark));
-    JsonNode opened = table.bridge.call("open", mode.put("table", table.table).put("seen", table.seen.id));
+    JsonNode opened = table.bridge.call("open", asked(table, mode, spark));
     statement = opened.get("statement").asText();
     WhyFailed.mark(statement);
     return opened.get("directory").asText();
+  }
+
+  /** What Python is asked as a statement begins to write. */
+  static ObjectNode asked(TxnTable table, ObjectNode mode, SparkSession spark) {
+    mode.put("looks", InsertingMerge.isOf(table, spark));
+    mode.set("sought", Sought.columns(table, spark));
+    return mode.put("table", table.table).put("seen", table.seen.id);
   }
 
   private FileTaskWriters prepared(SparkSession spark, String uri) throws IOException {
