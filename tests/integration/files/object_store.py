@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from typer.testing import CliRunner
+
 from tests.support import wait_until
+from txnclient import Client
+from txndeploy.ctl.commands import app
+from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.network import free_ports
 
 BUCKET = "lake"
@@ -71,3 +77,16 @@ def _made(address: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+# ---- what is there
+
+
+def ids(client: Client, table: str) -> list[int]:
+    return sorted(client.snapshot().to_arrow(table)["id"].to_pylist())
+
+
+def findings(cluster: LocalCluster) -> object:
+    done = CliRunner().invoke(app, ["doctor", "-c", cluster.addresses, "--deep", "--json"])
+    said = json.loads(done.stdout)
+    return said["findings"], said["not_seen"]

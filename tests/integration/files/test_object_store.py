@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from pyarrow import fs
-from typer.testing import CliRunner
 
-from tests.integration.files.object_store import BUCKET, found_by, object_store, serving
+from tests.integration.files.object_store import BUCKET, findings, found_by, ids, object_store, serving
 from tests.support import connect, fast_cluster, rows, wait_until
 from txnclient import Client
-from txndeploy.ctl.commands import app
-from txndeploy.local.cluster import LocalCluster
 from txndeploy.node.config import TxnSection
 from txnstatus.lake import storage
 
@@ -22,16 +18,6 @@ pytestmark = pytest.mark.cluster
 WAREHOUSE = f"s3://{BUCKET}/warehouse"
 TXN = TxnSection(zombie_grace_seconds=1.0)
 REQUESTS = re.compile(r'"(PUT|POST|DELETE|GET|HEAD) (\S+) HTTP')
-
-
-def ids(client: Client, table: str) -> list[int]:
-    return sorted(client.snapshot().to_arrow(table)["id"].to_pylist())
-
-
-def findings(cluster: LocalCluster) -> object:
-    done = CliRunner().invoke(app, ["doctor", "-c", cluster.addresses, "--deep", "--json"])
-    said = json.loads(done.stdout)
-    return said["findings"], said["not_seen"]
 
 
 def test_tables_in_a_bucket(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ BASE_PREFIX = "base_"
 PREFIXES = (WRITE_PREFIX, BASE_PREFIX)
 OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 """Names that pyarrow has for file systems without directories, in which a file is there once all of it is."""
+BY_FSSPEC = "fsspec+"
+"""What URIs begin with that are in a file system of fsspec's, before the name that this has there."""
 SLOW_SYNC_SECONDS = 0.002
 """Time that the first of several syncs takes, beyond which the others go side by side."""
 
@@ -36,6 +38,8 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
 
     if uri.startswith("s3://") and (store := stores.load().of(uri)):
         return _system_of_store(store), unquote(uri.removeprefix("s3://"))
+    if uri.startswith(BY_FSSPEC):
+        return _by_fsspec(uri)
     # A small file is one request then, and not an upload of several parts.
     asked = f"{uri}?allow_delayed_open=true" if uri.startswith("s3://") else uri
     try:
@@ -43,6 +47,25 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"{uri!r} is not a usable location: {error}") from error
     return system, path
+
+
+def _by_fsspec(uri: str) -> tuple[fs.FileSystem, str]:
+    """Raises InvalidArgument, also for this machine's own files: as such they would not be synced."""
+    from pyarrow import fs
+
+    said = unquote(uri.removeprefix(BY_FSSPEC))
+    scheme, _, path = said.partition("://")
+    if scheme in ("file", "local"):
+        raise InvalidArgument(f"{uri!r} is not a usable location: it is on a disk, file://{path}")
+    try:
+        import fsspec  # type: ignore[import-untyped]
+
+        # Others write there, too: what a directory had is no news.
+        system, path = fsspec.url_to_fs(said, use_listings_cache=False)
+    except (ImportError, OSError, ValueError) as error:
+        hint = "pip install 'txnstatus[fsspec]', and what its file system is made of"
+        raise InvalidArgument(f"{uri!r} is not a usable location: {error}", hint=hint) from error
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), path
 
 
 @lru_cache(maxsize=100)
