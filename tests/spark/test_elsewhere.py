@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyspark.sql.types import DecimalType, StructField, StructType
@@ -21,13 +21,16 @@ from txnclient import Client, IllegalState, InvalidArgument
 from txnclient.outcome import RowsAffected
 from txnclient.spark import elsewhere
 from txnclient.sparksql import attach, detach, last_commit
+from txnclient.write import keys
 from txndeploy.node.config import TxnSection
 from txnstatus.lake import storage
+from txnstatus.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WAREHOUSE = f"s3://{BUCKET}/warehouse"
+WAREHOUSE = f"s3://{BUCKET}/by_tasks"
+"""A place of no other test: a process keeps the file systems of places."""
 REQUESTS = re.compile(r'"(PUT|POST|DELETE|GET|HEAD) (\S+) HTTP')
 
 
@@ -41,7 +44,7 @@ class Lake(NamedTuple):
     def asked(self, since: int) -> list[tuple[str, str]]:
         """The requests for tables' places."""
         asked = REQUESTS.findall(self.log.read_bytes()[since:].decode())
-        return [(method, path) for method, path in asked if "warehouse/a/" in path]
+        return [(method, path) for method, path in asked if "by_tasks/a/" in path]
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +145,21 @@ def test_changes_where_a_predicate_holds(spark: SparkSession, lake: Lake) -> Non
     assert {row["id"]: row["note"] for row in client.snapshot().to_arrow("a.changed").to_pylist()} == found
 
 
-def test_changes_by_key(spark: SparkSession, lake: Lake) -> None:
-    client = lake.client
+def test_changes_by_key(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that keys are not in are read by nobody who looks for keys alone."""
+    client, read_by_tasks, columns = lake.client, elsewhere.read, list[tuple[str, ...]]()
+
+    def watched(spark: SparkSession, files: Any, schema: Schema, *rest: Any, **more: Any) -> DataFrame:
+        columns.append(tuple(column.name for column in schema.columns))
+        return read_by_tasks(spark, files, schema, *rest, **more)
+
+    monkeypatch.setattr(keys, "MAX_ROWS_HERE", 1_000)
+    monkeypatch.setattr(elsewhere, "read", watched)
     client.create_table("a.keyed", "id bigint, note string", primary_key=["id"])
     client.write(spark.range(0, 20_000, 1, 2).selectExpr("id", "'old' AS note"), "a.keyed")
     began = client.last_commit()
     client.write(spark.range(15_000, 30_000, 1, 2).selectExpr("id", "'new' AS note"), "a.keyed", mode="upsert")
+    assert set(columns) == {("id",)}
     with client.transaction() as txn:
         txn.upsert("a.keyed", rows(3))
     read = client.snapshot().read(spark, "a.keyed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ _COUNT = "_txn_count"
 
 def keys_of(spark: SparkSession, files: Sequence[DataFile], schema: Schema) -> DataFrame:
     """The columns of the primary key of all rows in the files."""
-    return reader.read_files(spark, files, schema).select(*_names(schema))
+    return reader.read_files(spark, files, _keys_alone(schema)).select(*_names(schema))
 
 
 def that_come_twice(keys: DataFrame, at_most: int) -> pa.Table:
@@ -53,10 +54,15 @@ def that_are_in(
 
 def places(spark: SparkSession, files: Sequence[DataFile], there: TableFiles) -> dict[str, BitMap]:
     """The rows of a table's files, without row changes, that have a key of these files."""
-    rows, uris = reader.read_places(spark, there.files, there.schema, there.dead)
+    rows, uris = reader.read_places(spark, there.files, _keys_alone(there.schema), there.dead)
     keys = keys_of(spark, files, there.schema)
     found = rows.select(*_names(there.schema), FILE, ROW).join(keys, list(keys.columns), "left_semi")
     return bitmaps(collected(found), uris)
+
+
+def _keys_alone(schema: Schema) -> Schema:
+    """Where Spark has no file system it does not find out by itself that no other columns are needed."""
+    return replace(schema, columns=tuple(each for each in schema.columns if each.name in schema.primary_key))
 
 
 def _names(schema: Schema) -> list[str]:
