@@ -41,6 +41,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "[database_roots]": "tests/test_docs.py",
         "secret_key_file": "tests/test_docs.py",
         "txnctl group add": "tests/integration/test_placement.py",
+        "txnctl group split": "tests/integration/operating/test_migration.py",
     },
     "docs/participants.md": {"class DocumentsPart": PAGE, "import DocumentsPart": PAGE},
     "docs/protocol.md": {

@@ -53,8 +53,8 @@ class Backups:
         that its cut has: as if all nodes had lost power then, which the protocol of commits is made for.
         """
         state = await self._catalog.refresh()
-        if state.relocations:
-            raise Unavailable(f"{', '.join(state.relocations)} is on its way from one group to another")
+        if state.migrations:
+            raise Unavailable(f"{', '.join(state.migrations)} is on its way from one group to another")
         held = await _told(self._hold(group, cut_id) for group in state.groups)
         cuts = {
             group: answer

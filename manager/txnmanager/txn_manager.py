@@ -232,9 +232,9 @@ class ClusterView:
             await self._ranges.move_on()
         return admin_pb.AddGroupResponse(catalog=to_wire(self._cluster.state.public()))
 
-    async def relocate_shard(self, request: admin_pb.RelocateShardRequest) -> admin_pb.RelocateShardResponse:
-        state = await self._catalog.change(catalog.RelocateShard(request.shard, request.group))
-        return admin_pb.RelocateShardResponse(catalog=to_wire(state.public()))
+    async def migrate_shard(self, request: admin_pb.MigrateShardRequest) -> admin_pb.MigrateShardResponse:
+        state = await self._catalog.change(catalog.MigrateShard(request.shard, request.group))
+        return admin_pb.MigrateShardResponse(catalog=to_wire(state.public()))
 
     async def place_database(self, request: admin_pb.PlaceDatabaseRequest) -> admin_pb.PlaceDatabaseResponse:
         state = await self._catalog.change(catalog.PlaceDatabase(request.database, request.group))

@@ -34,17 +34,41 @@ def come_and_go(client: Client, new: str, address: str, old: str) -> None:
     client.call("txnstatus.Admin/RemoveNode", admin_pb2.RemoveNodeRequest(node_id=old), admin_pb2.RemoveNodeResponse)
 
 
-def relocate(client: Client, shard: int, group: str) -> None:
-    order, part = admin_pb2.RelocateShardRequest(shard=shard, group=group), shard_group(shard)
-    client.call("txnstatus.Admin/RelocateShard", order, admin_pb2.RelocateShardResponse)
+def migrate(client: Client, shard: int, group: str) -> None:
+    order, part = admin_pb2.MigrateShardRequest(shard=shard, group=group), shard_group(shard)
+    client.call("txnstatus.Admin/MigrateShard", order, admin_pb2.MigrateShardResponse)
     wait_until(lambda: catalog(client).parts[part] == group, f"{part} is in {group}", RECOVERY_SECONDS)
 
 
-def relocate_one(client: Client, group: str) -> None:
+def migrate_one(client: Client, group: str) -> None:
     """A shard of another group, which is not its last one, goes to the group."""
     state = catalog(client)
     others = (shards for of, shards in state.shards_of.items() if of != group and len(shards) > 1)
-    relocate(client, next(others)[0], group)
+    migrate(client, next(others)[0], group)
+
+
+def migrate_under_kills(rig: Rig) -> None:
+    """Each shard goes to a group that it is not in, but for one that is the last of its own, while nodes are killed."""
+    cluster = rig.cluster
+    with connect(cluster, timeout=RECOVERY_SECONDS) as client, ThreadPoolExecutor(1) as caller:
+        called = caller.submit(_migrate_all, client)
+        while not called.done():
+            victim = rig.dice.choice([*cluster.configs])
+            cluster.kill(victim)
+            rig.hold(0.1, 0.5)
+            cluster.start_node(victim)
+            rig.faults["kill while shards move"] += 1
+            rig.await_progress(2)
+        called.result()
+    rig.faults["shards in other groups"] += 1
+
+
+def _migrate_all(client: Client) -> None:
+    for shard in catalog(client).shards:
+        state = catalog(client)
+        source = state.parts[shard_group(shard)]
+        if len(state.shards_of[source]) > 1:
+            migrate(client, shard, next(group for group in state.shards_of if group != source))
 
 
 def spread_under_kills(rig: Rig) -> None:

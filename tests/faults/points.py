@@ -66,8 +66,8 @@ CATALOG_COMMANDS = (
     "Rebalance",
     "ReservePlace",
     "FreePlace",
-    "RelocateShard",
-    "FinishRelocation",
+    "MigrateShard",
+    "FinishMigration",
     "Found",
     "RegisterForeign",
     "RemoveForeign",
@@ -77,7 +77,7 @@ REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
 MEMBERSHIP = {"AddNode", "DrainNode", "RemoveNode", "Rebalance"}
 ADDITION = {
     *("AddGroup", "PlaceDatabase", "PlaceTable", "ReservePlace", "FreePlace", "Grant", "Revoke", "ForgetGrants"),
-    *("RelocateShard", "FinishRelocation", "Leaves", "Arrives"),
+    *("MigrateShard", "FinishMigration", "Leaves", "Arrives"),
 }
 FOUNDING = "Found"
 NEEDS_RANGES = {

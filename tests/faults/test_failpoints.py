@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.faults.history import now
-from tests.faults.moves import come_and_go, relocate_one
+from tests.faults.moves import come_and_go, migrate_one
 from tests.faults.nemesis import CANNOT_GO_ON
 from tests.faults.points import POINTS, Point
 from tests.faults.rig import Rig, running
@@ -211,7 +211,7 @@ def _add_and_place(client: Client, database: str) -> tuple[str, str]:
     client.revoke("reader", "alice", on=database)
     client.drop_table(made[0])
     wait_until(lambda: all(each.on != made[0] for each in client.grants()), "what was granted on it is forgotten")
-    relocate_one(client, group)
+    migrate_one(client, group)
     return made[-1], group
 
 

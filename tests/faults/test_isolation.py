@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.disks import can_mount
 from tests.faults.history import now
-from tests.faults.moves import spread_under_kills
+from tests.faults.moves import migrate_under_kills, spread_under_kills
 from tests.faults.nemesis import draw, torment
 from tests.faults.planted_node import planted
 from tests.faults.rig import RECOVERY_SECONDS, Rig, working
@@ -70,6 +70,23 @@ def test_transactions_are_isolated_while_nodes_come_and_go(rounds: int, tmp_path
             for _ in range(rounds):
                 tellers.replace()
                 spread_under_kills(rig)
+                rig.await_progress()
+            wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
+        finish(rig, tellers)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.campaign)])
+def test_transactions_are_isolated_while_shards_go_to_other_groups(rounds: int, tmp_path: Path) -> None:
+    """And back, while nodes are killed."""
+    with working(tmp_path / "cluster", SEED, Tellers, txn=LITTLE_KEPT) as (rig, tellers):
+        with tellers:
+            rig.await_progress()
+            with connect(rig.cluster) as client:
+                client.add_group()
+            for _ in range(rounds):
+                tellers.replace()
+                migrate_under_kills(rig)
                 rig.await_progress()
             wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
         finish(rig, tellers)

@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
             "RaiseLevel",  # proposed once every node has said that it does the level above
         ),
         REGISTERED: ("RegisterNode", "SetLimit", "AddNode", "DrainNode", "RemoveNode", "Rebalance"),
-        PLACES: ("ReservePlace", "FreePlace", "RelocateShard", "FinishRelocation"),
+        PLACES: ("ReservePlace", "FreePlace", "MigrateShard", "FinishMigration"),
     },
     "status": {
         FIRST: (

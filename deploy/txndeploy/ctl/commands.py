@@ -21,6 +21,7 @@ MODULES: Mapping[str, str] = {
     "grants": "ctl.granting",
     "audit": "ctl.auditing",
     "group": "ctl.placing",
+    "shard": "ctl.placing",
     "database": "ctl.placing",
     "config": "ctl.options",
     "limit": "ctl.limiting",

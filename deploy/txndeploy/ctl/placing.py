@@ -14,7 +14,7 @@ from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import Field, Listing, console, plain, status_line
 from txnstatus.catalog.catalog import shard_group
-from txnstatus.catalog.relocations import half_of
+from txnstatus.catalog.migrations import half_of
 from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -62,7 +62,7 @@ def shard_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: Tim
         {
             "shard": shard,
             "group": state.parts[shard_group(shard)],
-            "goes_to": under_way.group if (under_way := state.relocations.get(shard_group(shard))) else "",
+            "goes_to": under_way.group if (under_way := state.migrations.get(shard_group(shard))) else None,
         }
         for shard in state.shards
     ]
@@ -91,8 +91,8 @@ def _move(client: txnclient.Client, shards: Sequence[int], group: str, timeout: 
     with status_line("shards move") as tell:
         for number, shard in enumerate(shards):
             tell(f"shard {shard} goes to {group}, {len(shards) - number} to go")
-            asked = admin_pb2.RelocateShardRequest(shard=shard, group=group)
-            client.call("txnstatus.Admin/RelocateShard", asked, admin_pb2.RelocateShardResponse)
+            asked = admin_pb2.MigrateShardRequest(shard=shard, group=group)
+            client.call("txnstatus.Admin/MigrateShard", asked, admin_pb2.MigrateShardResponse)
             part = shard_group(shard)
             wait_until(partial(_is_in, client, part, group), f"shard {shard} in {group}", timeout)
     told = "Shard" if len(shards) == 1 else "Shards"

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from txndeploy.node.relocating import Relocating
+from txndeploy.node.migrating import Migrating
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog.catalog import CatalogState, range_number, shard_group
 from txnstatus.catalog.cluster_map import part_of
@@ -52,7 +52,7 @@ class Hosting:
         """`open_part`: makes the service of a part that has come, and has calls reach it. `close_part` ends those."""
         self.services: dict[str, Service] = {}
         self._machine, self._driver, self._cluster = machine, driver, client.cluster
-        self._relocating = Relocating(machine, driver, client)
+        self._migrating = Migrating(machine, driver, client)
         self._open_part, self._close_part = open_part, close_part
         self._tasks = Tasks(f"the parts of {driver.group.group} do not follow the catalog")
         self._running = self._leading = self._changing = False
@@ -146,15 +146,15 @@ class Hosting:
 
     def _changes(self, state: CatalogState) -> Iterator[bytes]:
         """What is missing, and what is no longer wanted; a range that is younger than the map stays."""
-        there, relocations = self._machine.machines, self._machine.relocations
+        there, migrations = self._machine.machines, self._machine.migrations
         missing = (part for part in state.parts_of(self._driver.group.group) if part not in there)
-        yield from (opening(part) for part in missing if part not in relocations.numbers)
+        yield from (opening(part) for part in missing if part not in migrations.numbers)
         for part in there:
             number = range_number(part)
             if number is not None and state.range_was_dropped(number):
                 yield closing(part)
-        for part, released in relocations.released.items():
-            if state.has_relocated(part, released.number):
+        for part, released in migrations.released.items():
+            if state.has_migrated(part, released.number):
                 yield forgetting(part, released.number)
 
     async def _look(self) -> None:
@@ -166,4 +166,4 @@ class Hosting:
         while True:
             await asyncio.sleep(FETCH_SECONDS)
             if self._leading and self._driver.group.has_lease:
-                await self._relocating.run_once()
+                await self._migrating.run_once()

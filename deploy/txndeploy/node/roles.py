@@ -16,8 +16,8 @@ from txndeploy.node.first_look import FirstLook
 from txndeploy.node.hosting import Hosting, Service
 from txndeploy.node.loop_watch import LoopWatch
 from txndeploy.node.machines import group_machine
+from txndeploy.node.migrating import Releasing
 from txndeploy.node.registering import own_version
-from txndeploy.node.relocating import Releasing
 from txndeploy.node.replicas import ReplicaAdmin, Transport, status_of
 from txndeploy.node.served import ServedParts
 from txnmanager import tickets
@@ -301,7 +301,7 @@ class Roles:
 
         def open_part(part: str, hosting: Hosting) -> Service:
             service = self._serve(part, machine.machines[part], PartDriver(driver, part, machine), hosting)
-            self._served.open(part, machine.relocations.numbers.get(part, 0), service)
+            self._served.open(part, machine.migrations.numbers.get(part, 0), service)
             return service
 
         self._add("Admin", Releasing(machine, driver, self._cluster), name)

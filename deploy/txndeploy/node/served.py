@@ -1,7 +1,7 @@
 """Who answers for a part: one service, also while two groups of this node have it in their logs.
 
 A replica that is behind may not know yet that a shard has left its group, while the group that it went to has it here,
-too. The one with the higher number of its relocation is the later one.
+too. The one with the higher number of its migration is the later one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ServedParts:
         self._served: dict[str, list[_Served]] = {}
 
     def open(self, part: str, number: int, service: PartService) -> None:
-        """`number`: of the relocation by which the part came to its group; 0: it began there."""
+        """`number`: of the migration by which the part came to its group; 0: it began there."""
         self._served.setdefault(part, []).append(_Served(number, service))
         self._choose(part)
 

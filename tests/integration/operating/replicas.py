@@ -1,9 +1,12 @@
-"""Load on a cluster whose replicas come and go, and who its members are."""
+"""Load on a cluster whose replicas come and go, what an operator asks of it, and who its members are."""
 
 from __future__ import annotations
 
+from typer.testing import CliRunner
+
 from tests.support import commit_until_known, rows, wait_until
 from txnclient import Client
+from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.programs import Programs
 from txndeploy.node.config import RaftSection
@@ -38,6 +41,13 @@ class Load(Programs):
         goal = len(self.committed) + count
         wait_until(lambda: self.error or len(self.committed) >= goal, f"{count} more commits", 90)
         assert self.error is None
+
+
+def ctl(cluster: LocalCluster, *arguments: str, code: int = 0) -> str:
+    """What the command says; it ends with that code."""
+    result = CliRunner().invoke(app, [*arguments, "--cluster", cluster.addresses])
+    assert result.exit_code == code, result.output
+    return result.output
 
 
 def members(cluster: LocalCluster) -> dict[str, set[str]]:

@@ -6,18 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.integration.operating.replicas import RAFT, Load, members
+from tests.integration.operating.replicas import RAFT, Load, ctl, members
 from tests.support import SCHEMA, connect, fast_cluster, settled, visible, wait_until
-from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
-
-
-def ctl(cluster: LocalCluster, *arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [*arguments, "--cluster", cluster.addresses])
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def leaders(cluster: LocalCluster) -> dict[str, str]:

@@ -192,7 +192,7 @@ class Caller:
                 self._shared.groups += 1
                 return
 
-    async def relocate(self, which: float) -> None:
+    async def migrate(self, which: float) -> None:
         """As `txnctl shard move`, of a shard that is not alone in its group; nothing, where there is no other group."""
         asked, answer = admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
         seen = from_wire((await self._until_heard("txnstatus.Admin/GetCluster", asked, answer)).catalog)
@@ -205,9 +205,9 @@ class Caller:
         if not ways:
             return
         shard, group = ways[int(which * len(ways))]
-        order = admin_pb2.RelocateShardRequest(shard=shard, group=group)
+        order = admin_pb2.MigrateShardRequest(shard=shard, group=group)
         try:
-            await self._until_heard("txnstatus.Admin/RelocateShard", order, admin_pb2.RelocateShardResponse)
+            await self._until_heard("txnstatus.Admin/MigrateShard", order, admin_pb2.MigrateShardResponse)
         except IllegalState as error:
             self._log(f"shard {shard} stays: {error.message}")
         else:

@@ -116,13 +116,13 @@ class Operator:
 
         self._world.launch_client("operator", order)
 
-    def relocate(self, which: float) -> None:
+    def migrate(self, which: float) -> None:
         """One of the shards goes to another group; `which`: a number from 0 to 1, by which one is chosen."""
         if not self._raised:
             return
 
         async def order(client: Client) -> None:
-            await client.relocate(which)
+            await client.migrate(which)
 
         self._world.launch_client("operator", order)
 

@@ -8,7 +8,7 @@ from tests.sim.campaign.fault import NODES, Fault
 
 MOVING_FROM = 12_000
 """Seeds below it are those by which faults are known that have nothing to do with nodes that come and leave."""
-RELOCATING_FROM = 23_000
+MIGRATING_FROM = 23_000
 """Likewise, with shards that go to other groups."""
 
 
@@ -20,17 +20,17 @@ def drawn(seed: int, profile: str, seconds: float) -> list[Fault]:
         faults.append(Fault(growing.uniform(1.0, seconds), "add_group", NODES[0]))
     if seed >= MOVING_FROM and moving.random() < 0.4:
         faults += _moves(moving, seconds)
-    relocating = random.Random(f"scenario {seed}, relocating")
-    if seed >= RELOCATING_FROM and relocating.random() < 0.6:
-        faults += _relocations(relocating, seconds, dies=profile != "calm")
+    migrating = random.Random(f"scenario {seed}, migrating")
+    if seed >= MIGRATING_FROM and migrating.random() < 0.6:
+        faults += _migrations(migrating, seconds, dies=profile != "calm")
     return faults
 
 
-def _relocations(rng: random.Random, seconds: float, *, dies: bool) -> list[Fault]:
+def _migrations(rng: random.Random, seconds: float, *, dies: bool) -> list[Fault]:
     """A group that comes, and shards that go from one group to another; nodes die in the middle of that."""
     faults = [Fault(rng.uniform(0.5, 0.5 * seconds), "add_group", NODES[0])]
     times = [rng.uniform(1.0, seconds) for _ in range(rng.randint(1, 8))]
-    faults += [Fault(at, "relocate", NODES[0], amount=rng.random()) for at in times]
+    faults += [Fault(at, "migrate", NODES[0], amount=rng.random()) for at in times]
     if not dies:
         return faults
     kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"

@@ -31,7 +31,7 @@ def unrest(groups: dict[str, GroupHistory], cluster: Cluster) -> str:
         return f"{left} are dead for ever, and have their places"
     if left := [machine.name for machine in cluster.living if machine.leaves]:
         return f"{left} have their places, and others are to take them"
-    if left := [*catalogs[0].relocations]:
+    if left := [*catalogs[0].migrations]:
         return f"{left} are on their way to other groups"
     for name, members in catalogs[0].groups.items():
         history = groups.get(name)

@@ -144,8 +144,8 @@ class Nemesis:
     def _add_group(self, _fault: Fault) -> None:
         self._world.operator.add_group()
 
-    def _relocate(self, fault: Fault) -> None:
-        self._world.operator.relocate(fault.amount)
+    def _migrate(self, fault: Fault) -> None:
+        self._world.operator.migrate(fault.amount)
 
     def _install(self, fault: Fault) -> Callable[[], None]:
         self._world.operator.install(fault.target, int(fault.amount))

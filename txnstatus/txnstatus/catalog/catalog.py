@@ -14,7 +14,7 @@ from txnstatus import features
 from txnstatus.catalog import reserving
 from txnstatus.catalog.nodes import Drain, NodeInfo, node_from_wire, node_to_wire
 from txnstatus.catalog.options import Options
-from txnstatus.catalog.placement import Move, Placement, Relocation, after
+from txnstatus.catalog.placement import Migration, Move, Placement, after
 from txnstatus.codec import Codec
 from txnstatus.errors import InvalidArgument
 from txnstatus.names import kind_and_number
@@ -79,7 +79,7 @@ class CatalogState:
     """Moves that are to be done; the first one of each group is under way."""
     reserved: reserving.Reserved = ()
     """Places in which somebody makes a table right now."""
-    relocations: Mapping[str, Relocation] = field(default_factory=dict)
+    migrations: Mapping[str, Migration] = field(default_factory=dict)
     """Shards that go to another group, by their names as parts; each is one of its old group until it is there."""
 
     @property
@@ -159,9 +159,9 @@ class CatalogState:
         until = self.joined.get(group)
         return own if until is None else [*(number for number in first if number <= until), *own]
 
-    def has_relocated(self, part: str, number: int) -> bool:
-        """Whether a relocation is over, as far as this state says."""
-        under_way = self.relocations.get(part)
+    def has_migrated(self, part: str, number: int) -> bool:
+        """Whether a migration is over, as far as this state says."""
+        under_way = self.migrations.get(part)
         return self.version >= number and (under_way is None or under_way.number != number)
 
     def range_of(self, txn_id: TxnId) -> int:
@@ -274,9 +274,9 @@ class CatalogState:
                 for move in self.moves
             ],
             reserved=map(reserving.to_wire, self.reserved),
-            relocations=[
-                pb.CatalogState.Relocation(shard=shard_number(part), group=each.group, number=each.number)
-                for part, each in sorted(self.relocations.items())
+            migrations=[
+                pb.CatalogState.Migration(shard=shard_number(part), group=each.group, number=each.number)
+                for part, each in sorted(self.migrations.items())
             ],
         )
 
@@ -317,7 +317,7 @@ class CatalogState:
             wire.level or features.FIRST,
             tuple(Move(move.group, move.old_node, move.new_node) for move in wire.moves),
             tuple(map(reserving.from_wire, wire.reserved)),
-            {shard_group(each.shard): Relocation(each.group, each.number) for each in wire.relocations},
+            {shard_group(each.shard): Migration(each.group, each.number) for each in wire.migrations},
         )
 
 

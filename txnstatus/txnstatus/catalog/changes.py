@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from txnstatus import features, revocation
 from txnstatus.catalog import commands as cmd
-from txnstatus.catalog import membership, relocations, reserving
+from txnstatus.catalog import membership, migrations, reserving
 from txnstatus.catalog.catalog import (
     ADDRESS_PATTERN,
     CATALOG,
@@ -101,8 +101,8 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
         case cmd.Grant() | cmd.Revoke() | cmd.ForgetGrants():
             grants = grants_after(state.grants, command)
             return state if grants == state.grants else replace(state, grants=grants)
-        case cmd.RelocateShard() | cmd.FinishRelocation():
-            return relocations.changed(state, command)
+        case cmd.MigrateShard() | cmd.FinishMigration():
+            return migrations.changed(state, command)
         case cmd.SetLimit():
             limits = limits_after(state.limits, command)
             return state if limits == state.limits else replace(state, limits=limits)

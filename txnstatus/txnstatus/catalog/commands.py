@@ -215,7 +215,7 @@ class FreePlace:
 
 
 @value
-class RelocateShard:
+class MigrateShard:
     """A shard is to go to another group's log."""
 
     shard: int
@@ -223,7 +223,7 @@ class RelocateShard:
 
 
 @value
-class FinishRelocation:
+class FinishMigration:
     """It is there."""
 
     shard: int
@@ -256,8 +256,8 @@ Command = (
     | Rebalance
     | ReservePlace
     | FreePlace
-    | RelocateShard
-    | FinishRelocation
+    | MigrateShard
+    | FinishMigration
 )
 
 _CODEC = CommandCodec[Command, pb.CatalogCommand](pb.CatalogCommand, get_args(Command))

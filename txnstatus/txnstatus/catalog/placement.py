@@ -23,7 +23,7 @@ class Move:
 
 
 @value
-class Relocation:
+class Migration:
     """A shard is on its way to a group's log."""
 
     group: str

@@ -128,7 +128,7 @@ class RebalanceResponse(_message.Message):
     catalog: _catalog_pb2.CatalogState
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
-class RelocateShardRequest(_message.Message):
+class MigrateShardRequest(_message.Message):
     __slots__ = ("shard", "group")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -136,7 +136,7 @@ class RelocateShardRequest(_message.Message):
     group: str
     def __init__(self, shard: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
 
-class RelocateShardResponse(_message.Message):
+class MigrateShardResponse(_message.Message):
     __slots__ = ("catalog",)
     CATALOG_FIELD_NUMBER: _ClassVar[int]
     catalog: _catalog_pb2.CatalogState

@@ -224,7 +224,7 @@ class SnapshotHeader(_message.Message):
     def __init__(self, version: _Optional[int] = ..., group: _Optional[str] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., members: _Optional[_Union[Members, _Mapping]] = ...) -> None: ...
 
 class PartsSnapshot(_message.Message):
-    __slots__ = ("version", "parts", "opened", "released", "arriving", "relocated")
+    __slots__ = ("version", "parts", "opened", "released", "arriving", "migrated")
     class OpenedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -232,7 +232,7 @@ class PartsSnapshot(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
-    class RelocatedEntry(_message.Message):
+    class MigratedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -260,14 +260,14 @@ class PartsSnapshot(_message.Message):
     OPENED_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     ARRIVING_FIELD_NUMBER: _ClassVar[int]
-    RELOCATED_FIELD_NUMBER: _ClassVar[int]
+    MIGRATED_FIELD_NUMBER: _ClassVar[int]
     version: int
     parts: _containers.RepeatedScalarFieldContainer[str]
     opened: _containers.ScalarMap[str, int]
     released: _containers.RepeatedCompositeFieldContainer[PartsSnapshot.Released]
     arriving: _containers.RepeatedCompositeFieldContainer[PartsSnapshot.Arriving]
-    relocated: _containers.ScalarMap[str, int]
-    def __init__(self, version: _Optional[int] = ..., parts: _Optional[_Iterable[str]] = ..., opened: _Optional[_Mapping[str, int]] = ..., released: _Optional[_Iterable[_Union[PartsSnapshot.Released, _Mapping]]] = ..., arriving: _Optional[_Iterable[_Union[PartsSnapshot.Arriving, _Mapping]]] = ..., relocated: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    migrated: _containers.ScalarMap[str, int]
+    def __init__(self, version: _Optional[int] = ..., parts: _Optional[_Iterable[str]] = ..., opened: _Optional[_Mapping[str, int]] = ..., released: _Optional[_Iterable[_Union[PartsSnapshot.Released, _Mapping]]] = ..., arriving: _Optional[_Iterable[_Union[PartsSnapshot.Arriving, _Mapping]]] = ..., migrated: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class PartLeaves(_message.Message):
     __slots__ = ("part", "number")

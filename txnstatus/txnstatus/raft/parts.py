@@ -17,8 +17,8 @@ from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import Restoring, StateMachine
+from txnstatus.raft.migration import Arrives, Arriving, Leaves, Migrations, Released, restored
 from txnstatus.raft.proposals import Proposal
-from txnstatus.raft.relocation import Arrives, Arriving, Leaves, Released, Relocations, restored
 from txnstatus.replicated import Rejected
 
 VERSION = 1
@@ -57,7 +57,7 @@ def closing(part: str) -> bytes:
 
 
 def releasing(part: str, number: int) -> bytes:
-    """The command by which the part leaves for another group. `number`: of its relocation."""
+    """The command by which the part leaves for another group. `number`: of its migration."""
     return address("") + _RELEASES + _LEAVES.to_wire(Leaves(part, number)).SerializeToString()
 
 
@@ -85,7 +85,7 @@ class Parts:
         another group, before anything else applies; what it does is a function of the group's state."""
         self._make = make
         self._arrives = arrives
-        self.relocations = Relocations()
+        self.migrations = Migrations()
         self._machines: dict[str, StateMachine] = {}
         self._by_address: dict[bytes, StateMachine] = {}
         self._opened: dict[str, int] = {}
@@ -112,7 +112,7 @@ class Parts:
             return [self._tend(command[:1], command[1:]) for command in commands]
         machine = self._by_address.get(to)
         if machine is None:
-            return [Rejected(self.relocations.refusal(to[1:].decode()))] * len(commands)
+            return [Rejected(self.migrations.refusal(to[1:].decode()))] * len(commands)
         return machine.apply(commands)
 
     def _tend(self, what: bytes, told: bytes) -> Rejected | None:
@@ -121,12 +121,12 @@ class Parts:
         if what == _ARRIVES:
             return self._arrive(_COMES.from_wire(pb.PartArrives.FromString(told)))
         if what == _FORGETS:
-            self.relocations.forget(_LEAVES.from_wire(pb.PartLeaves.FromString(told)))
+            self.migrations.forget(_LEAVES.from_wire(pb.PartLeaves.FromString(told)))
             return None
         return self._change(what, told.decode())
 
     def _release(self, command: Leaves) -> Rejected | None:
-        outcome = self.relocations.release(command, self._machines.get(command.part))
+        outcome = self.migrations.release(command, self._machines.get(command.part))
         if outcome is True:
             del self._machines[command.part], self._by_address[address(command.part)]
             self.on_change()
@@ -134,14 +134,14 @@ class Parts:
 
     def _arrive(self, command: Arrives) -> Rejected | None:
         part = command.part
-        chunks = self.relocations.arrive(command, is_here=part in self._machines)
+        chunks = self.migrations.arrive(command, is_here=part in self._machines)
         if not isinstance(chunks, list):
             return chunks
         machine = self._restored.get(part) or self._make(part)
         if refusal := restored(machine, chunks):
             return refusal
         kind, number = kind_and_number(part)
-        self.relocations.arrived(command)
+        self.migrations.arrived(command)
         self._open(part, machine)
         self._opened[kind] = max(number, self._opened.get(kind, -1))
         self._arrives(machine)
@@ -170,7 +170,7 @@ class Parts:
     # ---- snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        its = self.relocations
+        its = self.migrations
         header = pb.PartsSnapshot(
             version=VERSION,
             parts=self._machines,
@@ -182,7 +182,7 @@ class Parts:
                 pb.PartsSnapshot.Arriving(part=part, number=each.number, chunks=len(each.chunks))
                 for part, each in sorted(its.arriving.items())
             ],
-            relocated=its.numbers,
+            migrated=its.numbers,
         )
         states = [(address(part), machine.snapshot()) for part, machine in self._machines.items()]
         states += [(address(part), each.machine.snapshot()) for part, each in sorted(its.released.items())]
@@ -192,7 +192,7 @@ class Parts:
     def restoring(self) -> Restoring:
         return _RestoringParts(self)
 
-    def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring], relocations: Relocations) -> None:
+    def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring], migrations: Migrations) -> None:
         """Takes over what a snapshot has: parts that are there get its state, and keep whoever works with them."""
         parts = {part: self._machines.get(part) or self._restored[part] for part in restored}
         for each in restored.values():
@@ -201,7 +201,7 @@ class Parts:
         self._by_address.clear()
         for part, machine in parts.items():
             self._open(part, machine)
-        self._opened, self._restored, self.relocations = dict(opened), {}, relocations
+        self._opened, self._restored, self.migrations = dict(opened), {}, migrations
         self.on_change()
 
 
@@ -213,7 +213,7 @@ class _RestoringParts:
         self._restored: dict[str, Restoring] | None = None
         self._released: dict[str, Restoring] = {}
         self._opened: dict[str, int] = {}
-        self._relocations = Relocations()
+        self._migrations = Migrations()
 
     def add(self, chunk: bytes) -> None:
         part, rest = split(chunk)
@@ -223,8 +223,8 @@ class _RestoringParts:
             self._restored[part].add(rest)
         elif part in self._released:
             self._released[part].add(rest)
-        elif part in self._relocations.arriving:
-            self._relocations.arriving[part].chunks.append(rest)
+        elif part in self._migrations.arriving:
+            self._migrations.arriving[part].chunks.append(rest)
         else:
             raise ValueError(f"a chunk for {part!r}, which is no part of the snapshot")
 
@@ -241,14 +241,14 @@ class _RestoringParts:
         released = {each.part: Released(each.number, self._parts._make(each.part)) for each in wire.released}
         self._released = {part: each.machine.restoring() for part, each in released.items()}
         coming = {each.part: Arriving(each.number) for each in wire.arriving}
-        self._relocations = Relocations(released, coming, wire.relocated)
+        self._migrations = Migrations(released, coming, wire.migrated)
 
     def finish(self) -> None:
         if self._restored is None:
             raise ValueError("a group's snapshot without a beginning")
         for each in self._released.values():
             each.finish()
-        self._parts.become(self._opened, self._restored, self._relocations)
+        self._parts.become(self._opened, self._restored, self._migrations)
 
 
 class PartDriver:

@@ -139,7 +139,7 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "RemoveNode": _OPERATES,
         "Rebalance": _OPERATES,
         "AddGroup": _OPERATES,
-        "RelocateShard": _OPERATES,
+        "MigrateShard": _OPERATES,
         "PlaceDatabase": (_on("database", _OWNER, _OPERATOR),),
         "RemoveForeign": _OPERATES,
         "RaiseLevel": _OPERATES,

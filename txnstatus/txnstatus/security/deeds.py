@@ -48,7 +48,7 @@ RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Admin/RemoveNode": _always("node_id"),
     "txnstatus.Admin/Rebalance": _always("stops"),
     "txnstatus.Admin/AddGroup": _always("name"),
-    "txnstatus.Admin/RelocateShard": _always("shard", "group"),
+    "txnstatus.Admin/MigrateShard": _always("shard", "group"),
     "txnstatus.Admin/PlaceDatabase": _always("database", "group"),
     "txnstatus.Admin/RemoveForeign": _always("name"),
     "txnstatus.Admin/RaiseLevel": _raised,

@@ -1,7 +1,7 @@
-"""Relocation: parts that leave a group's log for another group's, and those that come.
+"""Migration: parts that leave a group's log for another group's, and those that come.
 
 A part leaves by one entry, at which its state stands still on all replicas alike; from there it is read, and comes into
-the other log chunk by chunk. With the last chunk it opens there. Every relocation of a part has a higher number than
+the other log chunk by chunk. With the last chunk it opens there. Every migration of a part has a higher number than
 the one before: what an old leader still asks for changes nothing.
 """
 
@@ -62,7 +62,7 @@ class Arriving:
     chunks: list[bytes] = field(default_factory=list)
 
 
-class Relocations:
+class Migrations:
     """What a group has of parts that are on their way. Only commands of its log change it."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Relocations:
         self.released = dict(released or {})
         self.arriving = dict(arriving or {})
         self.numbers = dict(numbers or {})
-        """Part → number of the last relocation by which it has left, or has come."""
+        """Part → number of the last migration by which it has left, or has come."""
 
     def refusal(self, part: str) -> TxnError:
         """Why a command for a part that is not here does nothing."""

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.harness.notes import Notes, restored, told
 from txnstatus.errors import IllegalState, Unavailable
 from txnstatus.raft.machine import Restoring, StateMachine
+from txnstatus.raft.migration import Arrives
 from txnstatus.raft.parts import Parts, address, arriving, forgetting, opening, releasing
-from txnstatus.raft.relocation import Arrives
 from txnstatus.replicated import Rejected
 
 PART = "shard-1"
@@ -58,12 +58,12 @@ def chunks_of(source: Parts, number: int) -> list[bytes]:
     """Commands that bring what was released."""
     commands, is_last = list[bytes](), False
     while not is_last:
-        data, is_last = source.relocations.released[PART].chunk(len(commands))
+        data, is_last = source.migrations.released[PART].chunk(len(commands))
         commands.append(arriving(Arrives(PART, number, len(commands), data, is_last)))
     return commands
 
 
-def relocate(source: Parts, target: Parts, number: int) -> None:
+def migrate(source: Parts, target: Parts, number: int) -> None:
     assert source.apply([releasing(PART, number)]) == [None]
     for command in chunks_of(source, number):
         assert target.apply([command]) == [None]
@@ -77,7 +77,7 @@ def error(outcomes: Sequence[object]) -> Exception:
 
 def test_a_part_goes_with_all_that_it_has() -> None:
     source, target = written(a_group("shard-0", PART), b"one", b"two"), a_group("shard-2")
-    relocate(source, target, 5)
+    migrate(source, target, 5)
     assert told(source) == {"shard-0": []}
     assert told(target) == {"shard-2": [], PART: [b"one", b"two"]}
     written(target, b"three")
@@ -88,13 +88,13 @@ def test_what_is_for_a_part_that_has_left_is_to_be_asked_elsewhere() -> None:
     source = written(a_group(PART), b"one")
     source.apply([releasing(PART, 5)])
     assert type(error(source.apply([address(PART) + b"late"]))) is Unavailable
-    assert source.relocations.released[PART].chunk(1) == (b"one", True), "and changes nothing"
+    assert source.migrations.released[PART].chunk(1) == (b"one", True), "and changes nothing"
 
 
 def test_a_part_does_not_leave_again_by_what_was_asked_before() -> None:
     source, target = written(a_group("shard-0", PART), b"one"), a_group("shard-2")
-    relocate(source, target, 5)
-    relocate(target, source, 8)
+    migrate(source, target, 5)
+    migrate(target, source, 8)
     assert source.apply([releasing(PART, 5)]) == [None]
     assert told(source)[PART] == [b"one"]
     assert target.apply(chunks_of(target, 5)[:1]) == [None]
@@ -145,7 +145,7 @@ def test_a_state_that_cannot_be_read_is_refused_and_may_come_again() -> None:
 
 def test_an_old_leader_opens_no_empty_part_in_place_of_one_that_left_or_came() -> None:
     source, target = written(a_group(PART), b"one"), a_group("shard-0")
-    relocate(source, target, 5)
+    migrate(source, target, 5)
     assert type(error(source.apply([opening(PART)]))) is IllegalState
     assert target.apply([opening(PART)]) == [None]
     assert told(target)[PART] == [b"one"]
@@ -154,9 +154,9 @@ def test_an_old_leader_opens_no_empty_part_in_place_of_one_that_left_or_came() -
 def test_what_is_left_behind_is_kept_until_it_is_there() -> None:
     source = written(a_group(PART), b"one")
     source.apply([releasing(PART, 5), forgetting(PART, 4)])
-    assert PART in source.relocations.released
+    assert PART in source.migrations.released
     source.apply([forgetting(PART, 5), forgetting(PART, 5)])
-    assert not source.relocations.released
+    assert not source.migrations.released
     assert source.apply([releasing(PART, 5)]) == [None], "it has left, by that"
 
 
@@ -168,7 +168,7 @@ def test_who_serves_hears_that_a_part_came_before_anything_applies_to_it() -> No
         heard.append(list(machine.told))
 
     target = Parts(lambda _part: Lines(), arrives)
-    relocate(source, target, 5)
+    migrate(source, target, 5)
     assert heard == [[b"one"]]
 
 
@@ -191,7 +191,7 @@ def test_a_snapshot_has_what_is_on_its_way(come: int) -> None:
 def test_a_replica_that_lags_gives_up_a_part_by_a_snapshot() -> None:
     source, behind = written(a_group("shard-0", PART), b"one"), written(a_group("shard-0", PART), b"one")
     target, ahead = a_group("shard-2"), a_group("shard-2")
-    relocate(source, target, 5)
+    migrate(source, target, 5)
     heard = list[list[str]]()
     behind.on_change = lambda: heard.append(list(behind.machines))
     restored(behind, list(source.snapshot()))

@@ -1,4 +1,4 @@
-"""Relocating: shards that the catalog moves from one group's log to another's.
+"""Migrating: shards that the catalog moves from one group's log to another's.
 
 The leader of the group that a shard goes to asks the leader of the other one for it. That one lets it go, by an entry
 of its log; from then on nobody serves the shard, until all of its state is in the log that it goes to. Each step can
@@ -13,16 +13,16 @@ import logging
 from txnstatus.catalog.catalog import shard_number
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import ClusterMap
-from txnstatus.catalog.commands import FinishRelocation
-from txnstatus.catalog.placement import Relocation
+from txnstatus.catalog.commands import FinishMigration
+from txnstatus.catalog.placement import Migration
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import admin_pb2
 from txnstatus.raft.driver import RaftDriver
+from txnstatus.raft.migration import Arrives
 from txnstatus.raft.parts import Parts, arriving, releasing
 from txnstatus.raft.proposals import Proposal
-from txnstatus.raft.relocation import Arrives
 from txnstatus.replicated import Rejected
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 CALL_SECONDS = 5.0
 
 
-class Relocating:
+class Migrating:
     """On a group's leader: fetches the shards that come."""
 
     def __init__(self, machine: Parts, driver: RaftDriver, client: TxnSystemClient) -> None:
@@ -40,22 +40,22 @@ class Relocating:
     async def run_once(self) -> None:
         """What fails is tried again with the next pass."""
         state, group = self._client.cluster.state, self._driver.group.group
-        for part, relocation in state.relocations.items():
-            if relocation.group != group:
+        for part, migration in state.migrations.items():
+            if migration.group != group:
                 continue
             try:
-                await self._fetch(part, relocation, state.parts[part])
-                await self._catalog.change(FinishRelocation(shard_number(part), relocation.number))
+                await self._fetch(part, migration, state.parts[part])
+                await self._catalog.change(FinishMigration(shard_number(part), migration.number))
             except TxnError as error:
                 log.warning("%s does not come to %s yet: %s", part, group, error.message)
             else:
                 log.info("%s has come from %s to %s", part, state.parts[part], group)
 
-    async def _fetch(self, part: str, relocation: Relocation, source: str) -> None:
+    async def _fetch(self, part: str, migration: Migration, source: str) -> None:
         """Has all of it in this group's log."""
-        method, response, number = "txnstatus.Admin/ReadPart", admin_pb2.ReadPartResponse, relocation.number
+        method, response, number = "txnstatus.Admin/ReadPart", admin_pb2.ReadPartResponse, migration.number
         chunk = 0
-        while self._machine.relocations.numbers.get(part, 0) < number:
+        while self._machine.migrations.numbers.get(part, 0) < number:
             request = admin_pb2.ReadPartRequest(part=part, number=number, chunk=chunk)
             read = await self._client.call_leader(source, method, request, response, CALL_SECONDS)
             failpoint("part.before.Arrives", Unavailable)
@@ -73,22 +73,22 @@ class Releasing:
     async def read_part(self, request: admin_pb2.ReadPartRequest) -> admin_pb2.ReadPartResponse:
         """The shard leaves, if it has not yet, and what it was then is read chunk by chunk.
 
-        Raises NotTheLeader; Unavailable where it does not leave by this relocation, by what is known here, or is gone.
+        Raises NotTheLeader; Unavailable where it does not leave by this migration, by what is known here, or is gone.
         """
         self._driver.check_lease()
         await self._release(request.part, request.number)
-        released, group = self._machine.relocations.released.get(request.part), self._driver.group.group
+        released, group = self._machine.migrations.released.get(request.part), self._driver.group.group
         if released is None or released.number != request.number:
             raise Unavailable(f"{group} has nothing left of {request.part:.100}")
         data, is_last = released.chunk(request.chunk)
         return admin_pb2.ReadPartResponse(data=data, is_last=is_last)
 
     async def _release(self, part: str, number: int) -> None:
-        relocation = self._cluster.state.relocations.get(part)
-        if relocation is None or relocation.number != number:
+        migration = self._cluster.state.migrations.get(part)
+        if migration is None or migration.number != number:
             group = self._driver.group.group
             raise Unavailable(f"by the catalog that is known here {part:.100} does not leave {group} by {number}")
-        if self._machine.relocations.numbers.get(part, 0) < number:
+        if self._machine.migrations.numbers.get(part, 0) < number:
             failpoint("part.before.Leaves", Unavailable)
             await propose(self._driver, releasing(part, number))
             failpoint("part.after.Leaves", Unavailable)

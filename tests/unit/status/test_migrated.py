@@ -11,8 +11,8 @@ from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnstatus.errors import Unavailable
+from txnstatus.raft.migration import Arrives
 from txnstatus.raft.parts import Parts, address, arriving, opening, releasing
-from txnstatus.raft.relocation import Arrives
 from txnstatus.replicated import Rejected
 from txnstatus.status import commands as cmd
 from txnstatus.status.machine import StatusMachine
@@ -85,12 +85,12 @@ class Log:
         return [each.participant_id for each in manager.elsewhere(self.table.get(txn_id))]
 
 
-def relocate(source: Log, target: Log, number: int = 7) -> None:
+def migrate(source: Log, target: Log, number: int = 7) -> None:
     """Shard 3, by the entries of both logs."""
     source.parts.apply([releasing("shard-3", number)])
     chunk, is_last = 0, False
     while not is_last:
-        data, is_last = source.parts.relocations.released["shard-3"].chunk(chunk)
+        data, is_last = source.parts.migrations.released["shard-3"].chunk(chunk)
         assert target.parts.apply([arriving(Arrives("shard-3", number, chunk, data, is_last))]) == [None]
         chunk += 1
 
@@ -119,7 +119,7 @@ def test_one_that_leaves_after_it_has_prepared_is_counted_once_it_was_asked_agai
     first.register(txn_id, AWAY)
     second.write(AWAY, remote_write(txn_id, AWAY))
     assert steps(first.ask(commit(txn_id))) == [MOVED]
-    relocate(first, second)
+    migrate(first, second)
     refused = first.ask(cmd.FinalizeCommit(txn_id, Timestamp(200), 5, 1))
     assert isinstance(refused, Rejected), "what has left does not count without its answer"
     assert first.elsewhere(txn_id) == [MOVED, AWAY]
@@ -134,7 +134,7 @@ def test_one_that_leaves_while_the_transaction_is_open_is_asked_by_messages() ->
     txn_id = first.begin()
     first.write(MOVED, first_write(txn_id, MOVED))
     first.write(STAYS, first_write(txn_id, STAYS))
-    relocate(first, second)
+    migrate(first, second)
     outcome = first.ask(commit(txn_id))
     assert steps(outcome) == [STAYS]
     assert first.elsewhere(txn_id) == [MOVED]
@@ -147,7 +147,7 @@ def test_one_that_comes_is_elsewhere_for_all_that_have_begun_before() -> None:
     early = second.begin()
     second.register(early, MOVED)
     first.write(MOVED, remote_write(early, MOVED))
-    relocate(first, second)
+    migrate(first, second)
     assert second.elsewhere(early) == [MOVED]
     assert steps(second.ask(commit(early))) == []
     assert second.state(MOVED, early) is STATES.OPEN
@@ -159,7 +159,7 @@ def test_one_that_comes_is_elsewhere_for_all_that_have_begun_before() -> None:
 def test_one_that_comes_is_here_for_all_that_begin_then() -> None:
     first, second = logs()
     second.begin()
-    relocate(first, second)
+    migrate(first, second)
     late = second.begin()
     assert isinstance(second.write(MOVED, first_write(late, MOVED)), ShardApplied)
     assert second.elsewhere(late) == []
@@ -171,7 +171,7 @@ def test_a_last_write_for_one_that_has_left_is_refused_for_now() -> None:
     first, second = logs()
     txn_id = first.begin()
     write = shard_cmd.encode(added(txn_id))
-    relocate(first, second)
+    migrate(first, second)
     outcome = first.ask(cmd.BeginCommit(txn_id, OWNER, 5, Timestamp(100), (cmd.LastWrite(MOVED, write),)))
     assert isinstance(outcome, Rejected)
     assert type(outcome.error) is Unavailable
@@ -182,7 +182,7 @@ def test_who_is_elsewhere_stays_so_after_a_restart() -> None:
     first, second = logs()
     early = second.begin()
     second.register(early, MOVED)
-    relocate(first, second)
+    migrate(first, second)
     chunks = list(second.parts.snapshot())
     second.parts = restored(group_machine(lambda: SPAN, HybridClock(lambda: 0)), chunks)
     assert list(second.parts.snapshot()) == chunks
@@ -193,10 +193,10 @@ def test_one_that_comes_back_is_elsewhere_for_all_that_have_begun_meanwhile() ->
     first, second = logs()
     early = first.begin()
     first.write(MOVED, first_write(early, MOVED))
-    relocate(first, second, 7)
+    migrate(first, second, 7)
     meanwhile = first.begin()
     first.register(meanwhile, MOVED)
-    relocate(second, first, 9)
+    migrate(second, first, 9)
     assert first.elsewhere(early) == first.elsewhere(meanwhile) == [MOVED]
     assert first.state(MOVED, early) is STATES.OPEN
 
