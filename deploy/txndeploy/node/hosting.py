@@ -26,7 +26,6 @@ from txnstatus.types import ParticipantId, TxnId
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-FETCH_SECONDS = 0.1
 
 
 class Service(Protocol):
@@ -56,6 +55,7 @@ class Hosting:
         self._open_part, self._close_part = open_part, close_part
         self._tasks = Tasks(f"the parts of {driver.group.group} do not follow the catalog")
         self._running = self._leading = self._changing = False
+        self._fetching: asyncio.Task[None] | None = None
         machine.on_change = self._align
         self._align()
 
@@ -64,7 +64,6 @@ class Hosting:
         for service in self.services.values():
             service.start()
         self._tasks.spawn(self._look())
-        self._tasks.spawn(self._fetch())
 
     async def stop(self) -> None:
         await self._tasks.stop()
@@ -83,7 +82,11 @@ class Hosting:
 
     def follow(self, state: CatalogState) -> None:
         """On the leader: has the log say what the catalog says. What fails is tried again in a moment."""
-        if not self._leading or self._changing:
+        if not self._leading:
+            return
+        if self._migrating.has_work(state) and (self._fetching is None or self._fetching.done()):
+            self._fetching = self._tasks.spawn(self._migrating.run_once())
+        if self._changing:
             return
         if changes := list(self._changes(state)):
             try:
@@ -161,9 +164,3 @@ class Hosting:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.follow(self._cluster.state)
-
-    async def _fetch(self) -> None:
-        while True:
-            await asyncio.sleep(FETCH_SECONDS)
-            if self._leading and self._driver.group.has_lease:
-                await self._migrating.run_once()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from txnstatus.catalog.catalog import shard_number
+from txnstatus.catalog.catalog import CatalogState, shard_number
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.commands import FinishMigration
@@ -36,6 +36,10 @@ class Migrating:
     def __init__(self, machine: Parts, driver: RaftDriver, client: TxnSystemClient) -> None:
         self._machine, self._driver, self._client = machine, driver, client
         self._catalog = CatalogClient(client)
+
+    def has_work(self, state: CatalogState) -> bool:
+        group = self._driver.group.group
+        return any(migration.group == group for migration in state.migrations.values())
 
     async def run_once(self) -> None:
         """What fails is tried again with the next pass."""

@@ -13,6 +13,7 @@ from tests.sim.planted.faults import PLANTED, Planted, Seams
 from tests.sim.planted.fresh import FRESH
 from tests.sim.planted.going_back import GOING_BACK, PLANTED_GOING_BACK
 from tests.sim.planted.history import PLANTED_HISTORY
+from tests.sim.planted.migrating import MIGRATING
 from tests.sim.planted.moving import MOVING
 from tests.sim.planted.placing import PLACING, PLANTED_PLACING, SPREAD
 from tests.sim.planted.raft import RAFT
@@ -26,7 +27,16 @@ from tests.sim.planted.versions import VERSIONS
 
 APART = 3
 """Groups where no shard is in the log of the status table: what is asked of participants goes by messages there."""
-SUBTLE: Mapping[str, Callable[[], Seams]] = {**SHARD, **STATUS, **RAFT, **PLACING, **GOING_BACK, **MOVING, **VERSIONS}
+SUBTLE: Mapping[str, Callable[[], Seams]] = {
+    **SHARD,
+    **STATUS,
+    **RAFT,
+    **PLACING,
+    **GOING_BACK,
+    **MOVING,
+    **MIGRATING,
+    **VERSIONS,
+}
 """Slips such as somebody from outside would make."""
 ALL_SUBTLE: Mapping[str, Callable[[], Seams]] = {**SUBTLE, **FRESH}
 CHANGING: Mapping[str, Planted] = {**PLANTED_ROLLS, **PLANTED_COMPACTION, **PLANTED_HISTORY}

@@ -79,6 +79,15 @@ KNOWN: Mapping[str, int] = {
 }
 
 BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
+    "what comes is here for all": (
+        "status/test_migrated.py",
+        "test_one_that_comes_is_elsewhere_for_all_that_have_begun_before",
+    ),
+    "a chunk may be missing": ("raft/test_migration.py", "test_a_leader_that_goes_on_begins_anew"),
+    "an old catalog ends a migration": (
+        "catalog/test_migrations.py",
+        "test_what_an_old_state_says_does_not_end_a_migration",
+    ),
     "prepared overwrites are not restored": (
         "versions/test_overwrites.py",
         "test_overwrites_conflict_where_they_meet_also_where_there_is_nothing",
