@@ -63,7 +63,8 @@ class Migrating:
             request = admin_pb2.ReadPartRequest(part=part, number=number, chunk=chunk)
             read = await self._client.call_leader(source, method, request, response, CALL_SECONDS)
             failpoint("part.before.Arrives", Unavailable)
-            await propose(self._driver, arriving(Arrives(part, number, chunk, read.data, read.is_last)))
+            arrives = Arrives(part, number, chunk, read.data, read.is_last, read.goes_on)
+            await propose(self._driver, arriving(arrives))
             failpoint("part.after.Arrives", Unavailable)
             chunk += 1
 
@@ -84,8 +85,8 @@ class Releasing:
         released, group = self._machine.migrations.released.get(request.part), self._driver.group.group
         if released is None or released.number != request.number:
             raise Unavailable(f"{group} has nothing left of {request.part:.100}")
-        data, is_last = released.chunk(request.chunk)
-        return admin_pb2.ReadPartResponse(data=data, is_last=is_last)
+        data, is_last, goes_on = released.chunk(request.chunk)
+        return admin_pb2.ReadPartResponse(data=data, is_last=is_last, goes_on=goes_on)
 
     async def _release(self, part: str, number: int) -> None:
         migration = self._cluster.state.migrations.get(part)

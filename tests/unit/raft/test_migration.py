@@ -11,6 +11,7 @@ from txnstatus.errors import IllegalState, Unavailable
 from txnstatus.raft.machine import Restoring, StateMachine
 from txnstatus.raft.migration import Arrives
 from txnstatus.raft.parts import Parts, address, arriving, forgetting, opening, releasing
+from txnstatus.raft.replica import MAX_BATCH_BYTES
 from txnstatus.replicated import Rejected
 
 PART = "shard-1"
@@ -58,8 +59,8 @@ def chunks_of(source: Parts, number: int) -> list[bytes]:
     """Commands that bring what was released."""
     commands, is_last = list[bytes](), False
     while not is_last:
-        data, is_last = source.migrations.released[PART].chunk(len(commands))
-        commands.append(arriving(Arrives(PART, number, len(commands), data, is_last)))
+        data, is_last, goes_on = source.migrations.released[PART].chunk(len(commands))
+        commands.append(arriving(Arrives(PART, number, len(commands), data, is_last, goes_on)))
     return commands
 
 
@@ -88,7 +89,7 @@ def test_what_is_for_a_part_that_has_left_is_to_be_asked_elsewhere() -> None:
     source = written(a_group(PART), b"one")
     source.apply([releasing(PART, 5)])
     assert type(error(source.apply([address(PART) + b"late"]))) is Unavailable
-    assert source.migrations.released[PART].chunk(1) == (b"one", True), "and changes nothing"
+    assert source.migrations.released[PART].chunk(1) == (b"one", True, False), "and changes nothing"
 
 
 def test_a_part_does_not_leave_again_by_what_was_asked_before() -> None:
@@ -216,3 +217,17 @@ def test_a_part_that_comes_while_a_snapshot_is_restored_is_one() -> None:
     restoring.finish()
     assert follower.machines[PART] is serves
     assert told(follower) == told(leader)
+
+
+@pytest.mark.parametrize("size", [MAX_BATCH_BYTES - 1, MAX_BATCH_BYTES, 3 * MAX_BATCH_BYTES + 1])
+def test_a_chunk_that_no_entry_has_room_for_comes_in_pieces(size: int) -> None:
+    """Rows in memory are one chunk: a shard that had a megabyte of them left, and never arrived."""
+    large = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    source, target = written(a_group(PART), b"one", large, b"", b"two"), a_group("shard-2")
+    source.apply([releasing(PART, 5)])
+    commands = chunks_of(source, 5)
+    assert max(map(len, commands)) <= MAX_BATCH_BYTES
+    for command in commands:
+        assert target.apply([command]) == [None]
+        target = restored(empty(), list(target.snapshot()))
+    assert told(target)[PART] == [b"one", large, b"", b"two"]

@@ -90,8 +90,8 @@ def migrate(source: Log, target: Log, number: int = 7) -> None:
     source.parts.apply([releasing("shard-3", number)])
     chunk, is_last = 0, False
     while not is_last:
-        data, is_last = source.parts.migrations.released["shard-3"].chunk(chunk)
-        assert target.parts.apply([arriving(Arrives("shard-3", number, chunk, data, is_last))]) == [None]
+        data, is_last, goes_on = source.parts.migrations.released["shard-3"].chunk(chunk)
+        assert target.parts.apply([arriving(Arrives("shard-3", number, chunk, data, is_last, goes_on))]) == [None]
         chunk += 1
 
 

@@ -331,12 +331,14 @@ class ReadPartRequest(_message.Message):
     def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunk: _Optional[int] = ...) -> None: ...
 
 class ReadPartResponse(_message.Message):
-    __slots__ = ("data", "is_last")
+    __slots__ = ("data", "is_last", "goes_on")
     DATA_FIELD_NUMBER: _ClassVar[int]
     IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    GOES_ON_FIELD_NUMBER: _ClassVar[int]
     data: bytes
     is_last: bool
-    def __init__(self, data: _Optional[bytes] = ..., is_last: _Optional[bool] = ...) -> None: ...
+    goes_on: bool
+    def __init__(self, data: _Optional[bytes] = ..., is_last: _Optional[bool] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
 class GetNodeRequest(_message.Message):
     __slots__ = ("digests",)

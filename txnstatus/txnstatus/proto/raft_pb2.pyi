@@ -247,14 +247,16 @@ class PartsSnapshot(_message.Message):
         number: int
         def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
     class Arriving(_message.Message):
-        __slots__ = ("part", "number", "chunks")
+        __slots__ = ("part", "number", "chunks", "goes_on")
         PART_FIELD_NUMBER: _ClassVar[int]
         NUMBER_FIELD_NUMBER: _ClassVar[int]
         CHUNKS_FIELD_NUMBER: _ClassVar[int]
+        GOES_ON_FIELD_NUMBER: _ClassVar[int]
         part: str
         number: int
         chunks: int
-        def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
+        goes_on: bool
+        def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunks: _Optional[int] = ..., goes_on: _Optional[bool] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
@@ -278,18 +280,20 @@ class PartLeaves(_message.Message):
     def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class PartArrives(_message.Message):
-    __slots__ = ("part", "number", "chunk", "data", "is_last")
+    __slots__ = ("part", "number", "chunk", "data", "is_last", "goes_on")
     PART_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    GOES_ON_FIELD_NUMBER: _ClassVar[int]
     part: str
     number: int
     chunk: int
     data: bytes
     is_last: bool
-    def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunk: _Optional[int] = ..., data: _Optional[bytes] = ..., is_last: _Optional[bool] = ...) -> None: ...
+    goes_on: bool
+    def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunk: _Optional[int] = ..., data: _Optional[bytes] = ..., is_last: _Optional[bool] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
 class SnapshotEnd(_message.Message):
     __slots__ = ("chunks", "sha256")

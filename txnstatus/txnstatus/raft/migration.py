@@ -1,20 +1,23 @@
 """Migration: parts that leave a group's log for another group's, and those that come.
 
 A part leaves by one entry, at which its state stands still on all replicas alike; from there it is read, and comes into
-the other log chunk by chunk. With the last chunk it opens there. Every migration of a part has a higher number than
-the one before: what an old leader still asks for changes nothing.
+the other log chunk by chunk, in pieces where an entry has no room for one. With the last chunk it opens there. Every
+migration of a part has a higher number than the one before: what an old leader still asks for changes nothing.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from txnstatus.errors import IllegalState, TxnError, Unavailable
 from txnstatus.raft.machine import Restoring, StateMachine
 from txnstatus.replicated import Rejected
 from txnstatus.values import value
+
+PIECE_BYTES = 256 << 10
+"""Bytes of a state that come in one entry, at most."""
 
 
 @value
@@ -33,6 +36,8 @@ class Arrives:
     """0: it comes anew."""
     data: bytes
     is_last: bool
+    goes_on: bool = False
+    """Whether the next one is more of this one."""
 
 
 class Released:
@@ -41,17 +46,28 @@ class Released:
     def __init__(self, number: int, machine: StateMachine) -> None:
         self.number = number
         self.machine = machine
-        self._chunks: list[bytes] = []
-        self._more: Iterator[bytes] | None = None
+        self._chunks: list[tuple[bytes, bool]] = []
+        self._more: Iterator[tuple[bytes, bool]] | None = None
 
-    def chunk(self, at: int) -> tuple[bytes, bool]:
-        """Its state's chunk, and whether that is the last one. Raises IllegalState where there is none."""
+    def chunk(self, at: int) -> tuple[bytes, bool, bool]:
+        """Its state's chunk, or a piece of one; whether that is the last, and whether the next is more of the same.
+
+        Raises IllegalState where there is none.
+        """
         if self._more is None:
-            self._more = self.machine.snapshot()
+            self._more = _pieces(self.machine.snapshot())
         self._chunks += itertools.islice(self._more, max(0, at + 2 - len(self._chunks)))
         if at >= len(self._chunks):
             raise IllegalState(f"chunk {at} of a state that has {len(self._chunks)}")
-        return self._chunks[at], at == len(self._chunks) - 1
+        data, goes_on = self._chunks[at]
+        return data, at == len(self._chunks) - 1, goes_on
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The chunks, the large ones in pieces, and whether the next is more of the same; alike on all replicas."""
+    for chunk in chunks:
+        for start in range(0, max(1, len(chunk)), PIECE_BYTES):
+            yield chunk[start : start + PIECE_BYTES], start + PIECE_BYTES < len(chunk)
 
 
 @dataclass(slots=True)
@@ -59,7 +75,21 @@ class Arriving:
     """A part of which the first chunks have come."""
 
     number: int
-    chunks: list[bytes] = field(default_factory=list)
+    came: int = 0
+    """How many, where pieces count."""
+    goes_on: bool = False
+    chunks: list[list[bytes]] = field(default_factory=list)
+    """The pieces of each."""
+
+    def add(self, data: bytes, *, goes_on: bool) -> None:
+        if not self.goes_on:
+            self.chunks.append([])
+        self.chunks[-1].append(data)
+        self.came, self.goes_on = self.came + 1, goes_on
+
+    def whole(self) -> Iterator[bytes]:
+        """The chunks that there are by now, each made when it is asked for."""
+        return map(b"".join, [tuple(pieces) for pieces in self.chunks])
 
 
 class Migrations:
@@ -110,13 +140,13 @@ class Migrations:
             self.released.pop(part, None)
             self.arriving[part] = Arriving(number)
         coming = self.arriving.get(part)
-        if coming is None or coming.number != number or command.chunk != len(coming.chunks):
+        if coming is None or coming.number != number or command.chunk != coming.came:
             return Rejected(IllegalState(f"chunk {command.chunk} of {part} does not follow what has come"))
-        coming.chunks.append(command.data)
+        coming.add(command.data, goes_on=command.goes_on)
         if not command.is_last:
             return None
         del self.arriving[part]
-        return coming.chunks
+        return list(coming.whole())
 
     def arrived(self, command: Arrives) -> None:
         """The part is here, with its state."""

@@ -179,14 +179,14 @@ class Parts:
                 pb.PartsSnapshot.Released(part=part, number=each.number) for part, each in sorted(its.released.items())
             ],
             arriving=[
-                pb.PartsSnapshot.Arriving(part=part, number=each.number, chunks=len(each.chunks))
+                pb.PartsSnapshot.Arriving(part=part, number=each.number, chunks=each.came, goes_on=each.goes_on)
                 for part, each in sorted(its.arriving.items())
             ],
             migrated=its.numbers,
         )
         states = [(address(part), machine.snapshot()) for part, machine in self._machines.items()]
         states += [(address(part), each.machine.snapshot()) for part, each in sorted(its.released.items())]
-        states += [(address(part), iter(list(each.chunks))) for part, each in sorted(its.arriving.items())]
+        states += [(address(part), each.whole()) for part, each in sorted(its.arriving.items())]
         return _chunks(header, states)
 
     def restoring(self) -> Restoring:
@@ -224,7 +224,7 @@ class _RestoringParts:
         elif part in self._released:
             self._released[part].add(rest)
         elif part in self._migrations.arriving:
-            self._migrations.arriving[part].chunks.append(rest)
+            self._migrations.arriving[part].chunks.append([rest])
         else:
             raise ValueError(f"a chunk for {part!r}, which is no part of the snapshot")
 
@@ -240,7 +240,7 @@ class _RestoringParts:
         self._restored = {name: (there.get(name) or made[name]).restoring() for name in wire.parts}
         released = {each.part: Released(each.number, self._parts._make(each.part)) for each in wire.released}
         self._released = {part: each.machine.restoring() for part, each in released.items()}
-        coming = {each.part: Arriving(each.number) for each in wire.arriving}
+        coming = {each.part: Arriving(each.number, each.chunks, each.goes_on) for each in wire.arriving}
         self._migrations = Migrations(released, coming, wire.migrated)
 
     def finish(self) -> None:
