@@ -231,3 +231,25 @@ def test_a_chunk_that_no_entry_has_room_for_comes_in_pieces(size: int) -> None:
         assert target.apply([command]) == [None]
         target = restored(empty(), list(target.snapshot()))
     assert told(target)[PART] == [b"one", large, b"", b"two"]
+
+
+@pytest.mark.parametrize("applied", [1, 2, 3, 4])
+def test_a_part_that_goes_and_comes_back_while_a_snapshot_is_restored_has_the_snapshots_state(applied: int) -> None:
+    """Where entries had taken it away, the node died; where they had brought it back, what followed was lost."""
+    leader, follower, other = written(a_group(PART), b"one"), written(a_group(PART), b"one"), a_group("shard-2")
+    leader.apply([releasing(PART, 5)])
+    other.apply(chunks_of(leader, 5))
+    other.apply([releasing(PART, 8)])
+    entries = [releasing(PART, 5), *chunks_of(other, 8)]
+    leader.apply(entries[1:])
+    written(leader, b"two")
+    restoring, (header, *rest) = follower.restoring(), leader.snapshot()
+    restoring.add(header)
+    for entry in entries[:applied]:
+        follower.apply([entry])
+    for chunk in rest:
+        restoring.add(chunk)
+    restoring.finish()
+    assert told(follower) == told(leader) == {PART: [b"one", b"two"]}
+    written(follower, b"three")
+    assert told(follower) == {PART: [b"one", b"two", b"three"]}, "by its address, too"

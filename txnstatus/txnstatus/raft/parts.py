@@ -91,7 +91,8 @@ class Parts:
         self._opened: dict[str, int] = {}
         """Kind → the highest number that was ever opened."""
         self._restored: dict[str, StateMachine] = {}
-        """Machines of parts that a snapshot has which is being restored, and that were not there when it came."""
+        """Machines of the parts that a snapshot has which is being restored: whatever entries do to a part meanwhile,
+        it is this one that gets the snapshot's state."""
         self.on_change: Callable[[], None] = lambda: None
         """Hears that parts have come or gone."""
 
@@ -194,7 +195,7 @@ class Parts:
 
     def become(self, opened: Mapping[str, int], restored: Mapping[str, Restoring], migrations: Migrations) -> None:
         """Takes over what a snapshot has: parts that are there get its state, and keep whoever works with them."""
-        parts = {part: self._machines.get(part) or self._restored[part] for part in restored}
+        parts = {part: self._restored[part] for part in restored}
         for each in restored.values():
             each.finish()
         self._machines.clear()
@@ -236,8 +237,8 @@ class _RestoringParts:
             raise ValueError(f"a group's snapshot of version {wire.version}; this release reads {VERSION}")
         self._opened = dict(wire.opened)
         there = self._parts._machines
-        made = self._parts._restored = {name: self._parts._make(name) for name in wire.parts if name not in there}
-        self._restored = {name: (there.get(name) or made[name]).restoring() for name in wire.parts}
+        machines = self._parts._restored = {name: there.get(name) or self._parts._make(name) for name in wire.parts}
+        self._restored = {name: machine.restoring() for name, machine in machines.items()}
         released = {each.part: Released(each.number, self._parts._make(each.part)) for each in wire.released}
         self._released = {part: each.machine.restoring() for part, each in released.items()}
         coming = {each.part: Arriving(each.number, each.chunks, each.goes_on) for each in wire.arriving}
