@@ -50,6 +50,8 @@ class Hosting:
     ) -> None:
         """`open_part`: makes the service of a part that has come, and has calls reach it. `close_part` ends those."""
         self.services: dict[str, Service] = {}
+        self._stays: dict[str, int | None] = {}
+        """Part → which of its stays in the group it is that its service serves."""
         self._machine, self._driver, self._cluster = machine, driver, client.cluster
         self._migrating = Migrating(machine, driver, client)
         self._open_part, self._close_part = open_part, close_part
@@ -132,20 +134,22 @@ class Hosting:
     # ---- inside
 
     def _align(self) -> None:
-        """Services are those of the parts that there are."""
-        machines = self._machine.machines
-        for part in [part for part in machines if part not in self.services]:
-            service = self.services[part] = self._open_part(part, self)
-            if self._running:
-                service.start()
-            if self._leading:
-                service.on_leadership(True)
-        for part in [part for part in self.services if part not in machines]:
+        """Services are those of the parts that there are. One that was away in the meantime, by a snapshot, too, has
+        another one than before."""
+        stay = self._machine.stay
+        for part in [part for part in self.services if stay(part) != self._stays[part]]:
             service = self.services.pop(part)
             self._close_part(part, service)
             if self._leading:
                 service.on_leadership(False)
             self._tasks.spawn(service.stop())
+        for part in [part for part in self._machine.machines if part not in self.services]:
+            service = self.services[part] = self._open_part(part, self)
+            self._stays[part] = stay(part)
+            if self._running:
+                service.start()
+            if self._leading:
+                service.on_leadership(True)
 
     def _changes(self, state: CatalogState) -> Iterator[bytes]:
         """What is missing, and what is no longer wanted; a range that is younger than the map stays."""

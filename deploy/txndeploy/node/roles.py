@@ -301,7 +301,7 @@ class Roles:
 
         def open_part(part: str, hosting: Hosting) -> Service:
             service = self._serve(part, machine.machines[part], PartDriver(driver, part, machine), hosting)
-            self._served.open(part, machine.migrations.numbers.get(part, 0), service)
+            self._served.open(part, machine.stay(part) or 0, service)
             return service
 
         self._add("Admin", Releasing(machine, driver, self._cluster), name)

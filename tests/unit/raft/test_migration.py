@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.unit.harness.notes import Notes, restored, told
 from txnstatus.errors import IllegalState, Unavailable
+from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.machine import Restoring, StateMachine
 from txnstatus.raft.migration import Arrives
-from txnstatus.raft.parts import Parts, address, arriving, forgetting, opening, releasing
+from txnstatus.raft.parts import PartDriver, Parts, address, arriving, forgetting, opening, releasing
 from txnstatus.raft.replica import MAX_BATCH_BYTES
 from txnstatus.replicated import Rejected
 
@@ -253,3 +256,38 @@ def test_a_part_that_goes_and_comes_back_while_a_snapshot_is_restored_has_the_sn
     assert told(follower) == told(leader) == {PART: [b"one", b"two"]}
     written(follower, b"three")
     assert told(follower) == {PART: [b"one", b"two", b"three"]}, "by its address, too"
+
+
+class Leading:
+    """A group's driver that leads, and proposes nothing."""
+
+    group = SimpleNamespace(group="group-0")
+    not_the_leader = unsettled_seconds = None
+
+    def __init__(self) -> None:
+        self.submitted: list[bytes] = []
+
+    def check_lease(self) -> None: ...
+
+    def submit(self, commands: Sequence[bytes], _ended: Callable[..., None], *, linger: bool = False) -> None:
+        self.submitted += commands
+
+
+def test_who_served_a_part_before_it_went_and_came_back_answers_and_proposes_nothing_more() -> None:
+    """A call that waits for another group meanwhile would go on with what the part was before."""
+    group, other, leading = written(a_group(PART), b"one"), a_group("shard-2"), Leading()
+    before = PartDriver(cast(RaftDriver, leading), PART, group)
+    before.check_lease()
+    migrate(group, other, 5)
+    with pytest.raises(Unavailable, match="shard-1"):
+        before.check_lease()
+    migrate(other, group, 8)
+    after = PartDriver(cast(RaftDriver, leading), PART, group)
+    with pytest.raises(Unavailable, match="shard-1"):
+        before.check_lease()
+    ended: Any = None
+    with pytest.raises(Unavailable, match="shard-1"):
+        before.submit([b"late"], ended)
+    after.check_lease()
+    after.submit([b"two"], ended)
+    assert leading.submitted == [address(PART) + b"two"]

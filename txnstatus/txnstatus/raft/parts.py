@@ -101,6 +101,10 @@ class Parts:
         """By name, in the order in which they were opened."""
         return self._machines
 
+    def stay(self, part: str) -> int | None:
+        """The number of the migration by which the part has come, 0 where it began here; None: it is not here."""
+        return self.migrations.numbers.get(part, 0) if part in self._machines else None
+
     def apply(self, commands: Sequence[bytes]) -> list[object]:
         """What follows each other for one part goes to it together."""
         outcomes: list[object] = []
@@ -253,12 +257,15 @@ class _RestoringParts:
 
 
 class PartDriver:
-    """The group's driver, as one part's services see it: what they submit is for that part."""
+    """The group's driver, as one part's services see it: what they submit is for that part, until it leaves.
+
+    Where it comes back others serve it: what these have seen of it, and wait with, is of before.
+    """
 
     def __init__(self, driver: RaftDriver, part: str, parts: Parts) -> None:
         """`parts`: of the group."""
         self._driver = driver
-        self._part, self._parts = part, parts
+        self._part, self._parts, self._stay = part, parts, parts.stay(part)
         self._address = address(part)
         self.not_the_leader = driver.not_the_leader
         self.unsettled_seconds = driver.unsettled_seconds
@@ -270,13 +277,17 @@ class PartDriver:
     def check_lease(self) -> None:
         """As `RaftDriver.check_lease`. Raises Unavailable where the part has gone to another group."""
         self._driver.check_lease()
-        if self._part not in self._parts.machines:
-            raise Unavailable(f"{self._part} is not in {self._driver.group.group} any more")
+        self._check_stay()
 
     def submit(self, commands: Sequence[bytes], ended: Callable[[Proposal], None], *, linger: bool = False) -> None:
-        """As `RaftDriver.submit`."""
+        """As `RaftDriver.submit`. Raises Unavailable as well, as `check_lease` does."""
+        self._check_stay()
         to = self._address
         self._driver.submit([to + command for command in commands], ended, linger=linger)
+
+    def _check_stay(self) -> None:
+        if (stay := self._parts.stay(self._part)) is None or stay != self._stay:
+            raise Unavailable(f"{self._part} has left {self._driver.group.group}, or has done so in the meantime")
 
 
 def _chunks(header: pb.PartsSnapshot, states: Sequence[tuple[bytes, Iterator[bytes]]]) -> Iterator[bytes]:
