@@ -12,6 +12,7 @@ from pathlib import Path
 
 from txndeploy.backup import files
 from txndeploy.backup.cut import Cut, contradictions
+from txndeploy.backup.gathering import gathered
 from txndeploy.backup.manifest import Manifest
 from txndeploy.node.machines import group_machine
 from txnstatus import features
@@ -112,6 +113,7 @@ def _read(data_dir: Path) -> Found:
         if (raft / group).is_dir():
             machine = groups[group] = group_machine(lambda: state.range_span, HybridClock(lambda: 0))
             replicas[group] = _replica(raft / group, machine)
+    state = catalog.catalog.state = gathered(state, groups)
     cut, missing = Cut(state, groups), sorted(state.groups.keys() - replicas.keys())
     last_commit = max((table.last_commit_ts for table in cut.ranges()), default=NO_TIMESTAMP)
     return Found(state.cluster_id, replicas, missing, last_commit, () if missing else tuple(contradictions(cut)))

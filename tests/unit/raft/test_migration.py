@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.unit.harness.notes import Notes, restored, told
+from tests.unit.harness.lines import PART, Lines, chunks_of, written
+from tests.unit.harness.notes import restored, told
 from txnstatus.errors import IllegalState, Unavailable
 from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.machine import Restoring, StateMachine
+from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.migration import Arrives
 from txnstatus.raft.parts import PartDriver, Parts, address, arriving, forgetting, opening, releasing
 from txnstatus.raft.replica import MAX_BATCH_BYTES
 from txnstatus.replicated import Rejected
-
-PART = "shard-1"
-
-
-class Lines(Notes):
-    """Notes whose snapshot is one chunk for each, after a first one."""
-
-    def snapshot(self) -> Iterator[bytes]:
-        return iter([b"lines", *self.told])
-
-    def restoring(self) -> Restoring:
-        return _RestoringLines(self)
-
-
-class _RestoringLines:
-    def __init__(self, lines: Lines) -> None:
-        self._lines, self._chunks = lines, list[bytes]()
-
-    def add(self, chunk: bytes) -> None:
-        if not self._chunks and chunk != b"lines":
-            raise ValueError("no lines")
-        self._chunks.append(chunk)
-
-    def finish(self) -> None:
-        self._lines.told = self._chunks[1:]
 
 
 def empty() -> Parts:
@@ -51,20 +27,6 @@ def a_group(*parts: str) -> Parts:
     group = empty()
     group.apply([opening(part) for part in parts])
     return group
-
-
-def written(group: Parts, *lines: bytes, part: str = PART) -> Parts:
-    assert not any(isinstance(each, Rejected) for each in group.apply([address(part) + line for line in lines]))
-    return group
-
-
-def chunks_of(source: Parts, number: int) -> list[bytes]:
-    """Commands that bring what was released."""
-    commands, is_last = list[bytes](), False
-    while not is_last:
-        data, is_last, goes_on = source.migrations.released[PART].chunk(len(commands))
-        commands.append(arriving(Arrives(PART, number, len(commands), data, is_last, goes_on)))
-    return commands
 
 
 def migrate(source: Parts, target: Parts, number: int) -> None:
