@@ -150,8 +150,8 @@ def _outcomes_are_not_asked_for(patch: Patch) -> None:
 def _told_too_early(patch: Patch) -> None:
     advance = TxnStatusManager._advance
 
-    def advance_and_tell(manager: TxnStatusManager, record: TxnRecord, wall_micros: int) -> list[Effect]:
-        effects = advance(manager, record, wall_micros)
+    def advance_and_tell(manager: TxnStatusManager, record: TxnRecord, now: float, wall_micros: int) -> list[Effect]:
+        effects = advance(manager, record, now, wall_micros)
         commits = [e for e in effects if isinstance(e, Propose) and isinstance(e.command, cmd.FinalizeCommit)]
         return effects + [Decided(structs.replace(record, state=TxnState.FINALIZE_IN_PROGRESS)) for _ in commits]
 

@@ -83,6 +83,10 @@ BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
         "status/test_migrated.py",
         "test_one_that_comes_is_elsewhere_for_all_that_have_begun_before",
     ),
+    "who has gone is asked by nobody": (
+        "status/test_manager.py",
+        "test_a_participant_that_goes_to_another_log_is_asked_there",
+    ),
     "a chunk may be missing": ("raft/test_migration.py", "test_a_leader_that_goes_on_begins_anew"),
     "an old catalog ends a migration": (
         "catalog/test_migrations.py",

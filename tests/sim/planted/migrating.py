@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from tests.sim.planted.faults import Seams
 from txnparticipant.leader.machine import ShardMachine
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.raft.migration import Arrives, Arriving, Migrations
 from txnstatus.replicated import Rejected
+from txnstatus.status.commit.tasks import SendOp
+from txnstatus.status.manager import TxnStatusManager
+from txnstatus.status.records import TxnRecord
 from txnstatus.types import TxnId
 
 MIGRATIONS = "txnstatus.raft.migration:Migrations"
@@ -27,8 +31,8 @@ def a_chunk_may_be_missing() -> Seams:
         if is_here or command.number <= self.numbers.get(command.part, 0):
             return None
         coming = self.arriving.setdefault(command.part, Arriving(command.number))
-        coming.chunks.append(command.data)
-        return self.arriving.pop(command.part).chunks if command.is_last else None
+        coming.add(command.data, goes_on=command.goes_on)
+        return list(self.arriving.pop(command.part).whole()) if command.is_last else None
 
     return [(f"{MIGRATIONS}.arrive", arrive)]
 
@@ -41,8 +45,19 @@ def an_old_catalog_ends_a_migration() -> Seams:
     return [("txnstatus.catalog.catalog:CatalogState.has_migrated", has_migrated)]
 
 
+def who_has_gone_is_asked_by_nobody() -> Seams:
+    """In the middle of a phase: the others have answered, and it is neither here nor asked."""
+    advance = TxnStatusManager._advance
+
+    def silent(self: TxnStatusManager, record: TxnRecord, now: float, wall_micros: int) -> list[Any]:
+        return [effect for effect in advance(self, record, now, wall_micros) if not isinstance(effect, SendOp)]
+
+    return [("txnstatus.status.manager:TxnStatusManager._advance", silent)]
+
+
 MIGRATING: Mapping[str, Callable[[], Seams]] = {
     "what comes is here for all": what_comes_is_here_for_all,
     "a chunk may be missing": a_chunk_may_be_missing,
+    "who has gone is asked by nobody": who_has_gone_is_asked_by_nobody,
     "an old catalog ends a migration": an_old_catalog_ends_a_migration,
 }

@@ -66,10 +66,10 @@ def decided_for_those_who_were_asked() -> Seams:
 
     advance = TxnStatusManager._advance
 
-    def hasty(self: TxnStatusManager, record: TxnRecord, wall_micros: int) -> Any:
+    def hasty(self: TxnStatusManager, record: TxnRecord, now: float, wall_micros: int) -> Any:
         task = self._tasks.get(record.txn_id)
         asked = {each: record.participants[each] for each in record.participants if task and each in task._progress}
-        return advance(self, structs.replace(record, participants=asked), wall_micros)
+        return advance(self, structs.replace(record, participants=asked), now, wall_micros)
 
     return [(f"{TABLE}.apply", trusting), (f"{MANAGER}._advance", hasty)]
 

@@ -94,6 +94,25 @@ def test_a_participant_that_did_not_answer_is_asked_again_later_and_later(
     assert len(leader.answer(B, op, 100)) == 1, "and then it goes on"
 
 
+@pytest.mark.parametrize(
+    ("state", "op"),
+    [
+        (TxnState.COMMIT_IN_PROGRESS, BEGIN_COMMIT),
+        (TxnState.FINALIZE_IN_PROGRESS, FINALIZE),
+        (TxnState.ABORT_IN_PROGRESS, ABORT),
+    ],
+)
+def test_a_participant_that_goes_to_another_log_is_asked_there(state: TxnState, op: ParticipantOpType) -> None:
+    leader = leader_with_txn_in(state)
+    ts = leader.table.get(TXN).commit_ts
+    leader.handle(LeadershipLost())
+    leader.manager.is_here = lambda _txn_id, participant: participant == B
+    assert leader.handle(LeadershipGained()) == send(op, A, ts=ts)
+    leader.manager.is_here = lambda _txn_id, _participant: False
+    assert leader.answer(A, op, 100) == send(op, B, ts=ts)
+    assert len(leader.answer(B, op, 100)) == 1, "and then it goes on"
+
+
 @pytest.mark.parametrize("error", [GONE, NotFound("no such table"), IllegalState("what?"), TxnAborted("aborted here")])
 @pytest.mark.parametrize(
     ("state", "op"), [(TxnState.FINALIZE_IN_PROGRESS, FINALIZE), (TxnState.ABORT_IN_PROGRESS, ABORT)]

@@ -243,7 +243,7 @@ class TxnStatusManager:
                 self._tasks.pop(txn_id, None)
             else:
                 effects += self._drive(record, now)
-                effects += self._advance(record, wall_micros)
+                effects += self._advance(record, now, wall_micros)
         return effects
 
     def _forget_expiry(self, command: cmd.Command) -> list[Effect]:
@@ -258,7 +258,7 @@ class TxnStatusManager:
             return []
         task.proposed = False
         begun = record.state is TxnState.COMMIT_IN_PROGRESS
-        return [*self._drive(record, now), *self._advance(record, wall_micros)] if begun else []
+        return [*self._drive(record, now), *self._advance(record, now, wall_micros)] if begun else []
 
     def _prepare_early(self, txn_id: TxnId, owner: str, now: float) -> list[Effect]:
         """BEGIN_COMMIT goes out before COMMIT_IN_PROGRESS is durable: one durable round less for the client.
@@ -294,9 +294,9 @@ class TxnStatusManager:
         if again_at is not None:
             heapq.heappush(self._retries, (again_at, answer.txn_id))
         record = self.table.find(answer.txn_id)
-        return self._advance(record, wall_micros) if record else []
+        return self._advance(record, now, wall_micros) if record else []
 
-    def _advance(self, record: TxnRecord, wall_micros: int) -> list[Effect]:
+    def _advance(self, record: TxnRecord, now: float, wall_micros: int) -> list[Effect]:
         """Proposes the next state once all participants have answered for this one.
 
         That the commit begins may still be on its way through the log: the decision follows it there.
@@ -310,8 +310,8 @@ class TxnStatusManager:
             return [Propose(cmd.BeginAbort(record.txn_id, None, refused(record, *task.refusal), wall_micros))]
         # The task may be older than the record: one may have registered between the early prepare and the commit.
         task.include(self.elsewhere(record))
-        if not task.complete:
-            return []
+        if not task.complete:  # one that has gone to another log since is asked by nobody yet
+            return [] if record.state is TxnState.OPEN else list(task.due(now))
         task.proposed = True
         match state:
             case TxnState.COMMIT_IN_PROGRESS:
@@ -331,7 +331,7 @@ class TxnStatusManager:
             task, record = self._tasks.get(txn_id), self.table.find(txn_id)
             if task is not None and record is not None:
                 effects += task.due(now)
-                effects += self._advance(record, wall_micros)
+                effects += self._advance(record, now, wall_micros)
         if self.settings.staleness_check_seconds and now >= self._next_staleness_check:
             effects += self._expire_stale(wall_micros)
             if not self._keep_alives.behind:  # else the next tick goes on
