@@ -205,9 +205,13 @@ def test_a_program_of_before_goes_on_at_the_new_level(tmp_path: Path, before: Pa
 APPLY = """
 import dataclasses, sys
 from txnstatus.catalog import commands as cmd
-from txnstatus.catalog.catalog import NodeInfo, initial, to_wire
+from txnstatus.catalog.catalog import NodeInfo, to_wire
 from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.options import Options
+try:
+    from txnstatus.catalog.founding import initial
+except ImportError:  # the version before
+    from txnstatus.catalog.catalog import initial
 nodes = {name: NodeInfo(f"{name}:1", ("status", "participant")) for name in ("n1", "n2", "n3")}
 state = initial(nodes, participant_shards=4, replication=3, range_span=100, options=Options())
 if hasattr(state, "level"):
