@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
 from typer.testing import CliRunner
 
 from tests import blocks
@@ -81,6 +83,32 @@ def test_shards_arrive_whoever_dies_on_the_way(tmp_path: Path) -> None:
         assert load.error is None
         expected = list(range(len(load.committed)))
         assert [seen[: len(expected)] for seen in visible(client, "t.one", "t.two")] == [expected, expected]
+
+
+def test_megabytes_of_rows_in_memory_go_along(tmp_path: Path) -> None:
+    """No entry of a log has room for them at once: those of an open transaction, and those that are not flushed."""
+    draw = random.Random(7)
+
+    def large(first: int) -> pa.Table:
+        notes = [draw.randbytes(5_000).hex() for _ in range(100)]
+        return pa.table({"id": pa.array(range(first, first + 100), pa.int64()), "note": notes})
+
+    with fast_cluster(tmp_path, nodes=1, participant_shards=2) as cluster, connect(cluster) as client:
+        for number in range(8):
+            client.create_table(f"t.k{number}", "id bigint, note string", primary_key=["id"])
+        name = next(name for number in range(8) if client.table(name := f"t.k{number}").table_id.startswith("1."))
+        expected = list(range(300))
+        with client.transaction("is not flushed") as txn:
+            txn.upsert(name, large(0))
+        txn = client.begin("is open")
+        for first in (100, 200):
+            txn.upsert(name, large(first))
+        assert client.add_group() == "group-1"
+        for group in ("group-1", "group-0"):
+            ctl(cluster, "shard", "move", "1", group, "--timeout", "60")
+            assert visible(client, name) == [expected[:100]]
+        txn.commit()
+        assert visible(client, name) == [expected]
 
 
 def test_what_cannot_move_is_refused_by_name(tmp_path: Path) -> None:
