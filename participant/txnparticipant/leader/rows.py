@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SOFT_LIMIT_BYTES = 16 << 20
-"""Bytes of rows in a shard's memory, beyond which writes wait for a flush."""
+"""Bytes of rows in a shard's memory, beyond which writes wait for a flush, if there is something to flush."""
 HARD_LIMIT_BYTES = 32 << 20
 """Bytes beyond which they are refused."""
 TXN_LIMIT_BYTES = 8 << 20
@@ -161,7 +161,7 @@ class RowService:
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
-                while self._used() + more > SOFT_LIMIT_BYTES:
+                while self._has_to_wait(self._used() + more):
                     self._room.clear()
                     self.wants_room.set()
                     await self._room.wait()
@@ -175,6 +175,12 @@ class RowService:
             yield
         finally:
             self._on_the_way -= more
+
+    def _has_to_wait(self, wanted: int) -> bool:
+        """For a flush, where there is something to flush; for whatever makes room, where there is none at all."""
+        if wanted > HARD_LIMIT_BYTES:
+            return True
+        return wanted > SOFT_LIMIT_BYTES and any(table.rows.unflushed for table in self._shard.tables())
 
     def _used(self) -> int:
         return self._on_the_way + sum(

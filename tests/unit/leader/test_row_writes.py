@@ -504,6 +504,25 @@ def test_writes_wait_for_memory_and_are_then_refused(shard: Shard, monkeypatch: 
     assert shard.write(3, "upsert", {3: "x" * 15_000}, shard.status.last).written == 1
 
 
+def test_writes_do_not_wait_for_a_flush_that_could_make_no_room(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is in memory is of transactions that are open: who of them waits keeps the others from their ends."""
+    monkeypatch.setattr(row_service, "WAIT_SECONDS", 600.0)
+    monkeypatch.setattr(row_service, "SOFT_LIMIT_BYTES", 20_000)
+    monkeypatch.setattr(row_service, "HARD_LIMIT_BYTES", 100_000)
+
+    def write(txn: int) -> None:
+        request = shard.request(txn, "upsert", table_of({txn: "x" * 15_000}), shard.status.last)
+        shard.run(asyncio.wait_for(shard.service.write_rows(request), 30))
+
+    for txn in (1, 2, 3):
+        write(txn)
+    shard.commit(TxnId(1))
+    monkeypatch.setattr(row_service, "WAIT_SECONDS", 0.05)
+    shard.service._rows.wants_room.clear()
+    write(4)
+    assert shard.service._rows.wants_room.is_set(), "now there is something to flush"
+
+
 def test_writes_at_the_same_time_do_not_share_the_room_that_is_left(
     shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
