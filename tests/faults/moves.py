@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from tests.faults.rig import RECOVERY_SECONDS, Rig
 from tests.support import connect, wait_until
@@ -49,17 +50,8 @@ def migrate_one(client: Client, group: str) -> None:
 
 def migrate_under_kills(rig: Rig) -> None:
     """Each shard goes to a group that it is not in, but for one that is the last of its own, while nodes are killed."""
-    cluster = rig.cluster
-    with connect(cluster, timeout=RECOVERY_SECONDS) as client, ThreadPoolExecutor(1) as caller:
-        called = caller.submit(_migrate_all, client)
-        while not called.done():
-            victim = rig.dice.choice([*cluster.configs])
-            cluster.kill(victim)
-            rig.hold(0.1, 0.5)
-            cluster.start_node(victim)
-            rig.faults["kill while shards move"] += 1
-            rig.await_progress(2)
-        called.result()
+    with connect(rig.cluster, timeout=RECOVERY_SECONDS) as client, ThreadPoolExecutor(1) as caller:
+        _kill_until_done(rig, caller.submit(_migrate_all, client), [*rig.cluster.configs], "kill while shards move")
     rig.faults["shards in other groups"] += 1
 
 
@@ -80,16 +72,21 @@ def spread_under_kills(rig: Rig) -> None:
     with connect(cluster, timeout=RECOVERY_SECONDS) as client, ThreadPoolExecutor(1) as caller:
         drain(client, drained, "LEADS_NOTHING")
         called = caller.submit(come_and_go, client, new, cluster.add_node(new), old)
-        while not called.done():
-            victim = rig.dice.choice(stay)
-            cluster.kill(victim)
-            rig.hold(0.1, 0.5)
-            cluster.start_node(victim)
-            rig.faults["kill while replicas move"] += 1
-            rig.await_progress(2)
-        called.result()
+        _kill_until_done(rig, called, stay, "kill while replicas move")
         drain(client, drained, "SERVES")
     cluster.kill(old)
     cluster.forget_node(old)
     rig.faults["node in another one's place"] += 1
     rig.await_nodes()
+
+
+def _kill_until_done(rig: Rig, called: Future[None], among: Sequence[str], fault: str) -> None:
+    """One node after the other is killed and comes back, while something is done, and programs go on."""
+    while not called.done():
+        victim = rig.dice.choice(among)
+        rig.cluster.kill(victim)
+        rig.hold(0.1, 0.5)
+        rig.cluster.start_node(victim)
+        rig.faults[fault] += 1
+        rig.await_progress(2)
+    called.result()
