@@ -31,7 +31,7 @@ from txnstatus.lake.arrow_types import has_room
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.schema import check_write_id
-from txnstatus.types import Timestamp, TxnId
+from txnstatus.types import ParticipantState, Timestamp, TxnId
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 SOFT_LIMIT_BYTES = 16 << 20
 """Bytes of rows in a shard's memory, beyond which writes wait for a flush, if there is something to flush."""
 HARD_LIMIT_BYTES = 32 << 20
-"""Bytes beyond which they are refused."""
+"""Bytes beyond which they are refused; TXN_LIMIT_BYTES more for the transaction that is first in line.
+
+Without that, transactions that have a part of it each would keep each other from their ends.
+"""
 TXN_LIMIT_BYTES = 8 << 20
-"""Most bytes of one transaction's rows in one table: they stay in memory until it ends."""
+"""Most bytes of one transaction's rows in one table: they stay in memory until it ends. One that has more in all
+tables of a shard waits for no other."""
 WAIT_SECONDS = 2.0
 
 _CHANGES = (pb.ROW_INSERT, pb.ROW_INSERT_IGNORE, pb.ROW_UPSERT, pb.ROW_UPDATE, pb.ROW_DELETE)
@@ -66,8 +70,8 @@ class RowService:
         self._settled = settled
         self._blocking = blocking
         self._turns: dict[tuple[str, TxnId], tuple[asyncio.Lock, list[None]]] = {}
-        self._on_the_way = 0
-        """Bytes for which there is room, and that are not in the shard's memory yet."""
+        self._on_the_way: dict[tuple[str, TxnId, str], int] = {}
+        """Write → bytes for which there is room, and that are not in the shard's memory yet."""
         self._room = asyncio.Event()
         self.wants_room = asyncio.Event()
         """Set when writes wait for a flush."""
@@ -91,7 +95,7 @@ class RowService:
             known = record.rows.get(request.write_id) if record else None
             if known is not None:
                 return pb.WriteRowsResponse.FromString(known.outcome)
-            async with self._room_for(table, txn_id, _bytes_of(request, rows, keys)):
+            async with self._room_for(table, txn_id, request.write_id, _bytes_of(request, rows, keys)):
                 sight = await self._sight(table, record, request)
                 try:
                     failpoint("rows.before_judging")
@@ -145,7 +149,7 @@ class RowService:
         )
 
     @contextlib.asynccontextmanager
-    async def _room_for(self, table: TableState, txn_id: TxnId, more: int) -> AsyncIterator[None]:
+    async def _room_for(self, table: TableState, txn_id: TxnId, write_id: str, more: int) -> AsyncIterator[None]:
         """Waits for room for so many bytes, and holds it: others who wait must not count on it, too.
 
         Raises LimitReached for a transaction that is too large for memory, Overloaded for a shard that is full.
@@ -161,29 +165,76 @@ class RowService:
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WAIT_SECONDS):
-                while self._has_to_wait(self._used() + more):
+                while self._has_to_wait(txn_id, more):
                     self._room.clear()
                     self.wants_room.set()
                     await self._room.wait()
-        if (used := self._used()) + more > HARD_LIMIT_BYTES:
-            raise Overloaded(
-                f"{used} bytes of rows are in the memory of shard {self._shard.shard}: {HARD_LIMIT_BYTES} are possible",
-                hint="unfinished transactions hold them, or they cannot be flushed: see the log of the shard's leader",
-            )
-        self._on_the_way += more
+        if not self._has_room(txn_id, more):
+            raise self._refusal(txn_id, more)
+        self._on_the_way[table.table_id, txn_id, write_id] = more
         try:
             yield
         finally:
-            self._on_the_way -= more
+            del self._on_the_way[table.table_id, txn_id, write_id]
 
-    def _has_to_wait(self, wanted: int) -> bool:
+    def _has_to_wait(self, txn_id: TxnId, more: int) -> bool:
         """For a flush, where there is something to flush; for whatever makes room, where there is none at all."""
-        if wanted > HARD_LIMIT_BYTES:
+        if self._used() + more <= SOFT_LIMIT_BYTES:
+            return False
+        if any(table.rows.unflushed for table in self._shard.tables()):
             return True
-        return wanted > SOFT_LIMIT_BYTES and any(table.rows.unflushed for table in self._shard.tables())
+        return not self._has_room(txn_id, more) and self._held_by(txn_id) + more <= TXN_LIMIT_BYTES
+
+    def _has_room(self, txn_id: TxnId, more: int) -> bool:
+        wanted = self._used() + more
+        if wanted <= HARD_LIMIT_BYTES:
+            return True
+        small = self._held_by(txn_id) + more <= TXN_LIMIT_BYTES
+        return small and wanted <= HARD_LIMIT_BYTES + TXN_LIMIT_BYTES and self._first_in_line() == txn_id
+
+    def _first_in_line(self) -> TxnId | None:
+        """The oldest of those that have rows here, may write more, and do not hold more than each may have.
+
+        Whoever comes gets in line below the limit only, so what is beyond it is there for the first.
+        """
+        in_line = {txn_id for _, txn_id, _ in self._on_the_way}
+        for table in self._shard.tables():
+            in_line.update(
+                txn_id
+                for txn_id, record in table.unfinished.items()
+                if record.rows and record.state is ParticipantState.OPEN
+            )
+        return next((each for each in sorted(in_line) if self._held_by(each) <= TXN_LIMIT_BYTES), None)
+
+    def _held_by(self, txn_id: TxnId) -> int:
+        """Bytes of its rows in all tables, with those on their way."""
+        records = {table.table_id: table.unfinished.get(txn_id) for table in self._shard.tables()}
+        held = sum(record.row_bytes for record in records.values() if record)
+        for (table_id, writer, write_id), more in self._on_the_way.items():
+            record = records.get(table_id)
+            if writer == txn_id and not (record and write_id in record.rows):
+                held += more
+        return held
+
+    def _refusal(self, txn_id: TxnId, more: int) -> LimitReached | Overloaded:
+        used, held = self._used(), self._held_by(txn_id)
+        full = f"{used} bytes of rows are in the memory of shard {self._shard.shard}: {HARD_LIMIT_BYTES} are possible"
+        unflushed = sum(table.rows.unflushed_bytes for table in self._shard.tables())
+        if held + more > TXN_LIMIT_BYTES and used - unflushed + more > HARD_LIMIT_BYTES:
+            return LimitReached(
+                f"{full}, and transaction {txn_id}, with {held} of them and {more} more, would have over "
+                f"{TXN_LIMIT_BYTES}: one that has waits for no other",
+                txn_id=txn_id,
+                hint="commit more often, or write so many rows as files, with txn.write",
+            )
+        hint = "they cannot be flushed: see the log of the shard's leader"
+        if (first := self._first_in_line()) is not None:
+            kept = f"transaction {first} first, for which {TXN_LIMIT_BYTES} more are kept"
+            hint = f"unfinished transactions hold them: commit some, {kept}; or {hint}"
+        return Overloaded(full, txn_id=txn_id, hint=hint)
 
     def _used(self) -> int:
-        return self._on_the_way + sum(
+        return sum(self._on_the_way.values()) + sum(
             table.rows.unflushed_bytes + table.pending_row_bytes for table in self._shard.tables()
         )
 

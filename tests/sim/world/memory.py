@@ -67,5 +67,5 @@ def check(shard: ParticipantShard, violated: Callable[[str, str], None]) -> None
                 violated("memory", f"{record.txn_id} holds {own} bytes of rows of {table.name}")
         if kept > changed_keys.KEPT_BYTES:
             violated("memory", f"{kept} bytes of keys of {table.name} are kept")
-    if used > row_service.HARD_LIMIT_BYTES + LATE_BYTES:
+    if used > row_service.HARD_LIMIT_BYTES + row_service.TXN_LIMIT_BYTES + LATE_BYTES:
         violated("memory", f"{used} bytes of rows are in the memory of shard {shard.shard}")
