@@ -49,8 +49,13 @@ def migrate_one(client: Client, group: str) -> None:
 
 
 def migrate_under_kills(rig: Rig) -> None:
-    """Each shard goes to a group that it is not in, but for one that is the last of its own, while nodes are killed."""
+    """Each shard goes to a group that it is not in, but for one that is the last of its own, while nodes are killed.
+
+    Where there is one group alone, another one is added first.
+    """
     with connect(rig.cluster, timeout=RECOVERY_SECONDS) as client, ThreadPoolExecutor(1) as caller:
+        if len(catalog(client).shards_of) == 1:
+            client.add_group()
         _kill_until_done(rig, caller.submit(_migrate_all, client), [*rig.cluster.configs], "kill while shards move")
     rig.faults["shards in other groups"] += 1
 

@@ -7,6 +7,7 @@ histories (tests.sim.judges.isolation) judges theirs. `make isolation SECONDS=60
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -64,32 +65,14 @@ def test_a_foreign_participant_is_part_of_its_transactions(tmp_path: Path, secon
 @pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.campaign)])
 def test_transactions_are_isolated_while_nodes_come_and_go(rounds: int, tmp_path: Path) -> None:
     """Nodes join and get replicas, are drained and leave, and are killed meanwhile."""
-    with working(tmp_path / "cluster", SEED, Tellers, txn=LITTLE_KEPT) as (rig, tellers):
-        with tellers:
-            rig.await_progress()
-            for _ in range(rounds):
-                tellers.replace()
-                spread_under_kills(rig)
-                rig.await_progress()
-            wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
-        finish(rig, tellers)
+    _play_moves(tmp_path, rounds, spread_under_kills)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("rounds", [1, pytest.param(ROUNDS, marks=pytest.mark.campaign)])
 def test_transactions_are_isolated_while_shards_go_to_other_groups(rounds: int, tmp_path: Path) -> None:
     """And back, while nodes are killed."""
-    with working(tmp_path / "cluster", SEED, Tellers, txn=LITTLE_KEPT) as (rig, tellers):
-        with tellers:
-            rig.await_progress()
-            with connect(rig.cluster) as client:
-                client.add_group()
-            for _ in range(rounds):
-                tellers.replace()
-                migrate_under_kills(rig)
-                rig.await_progress()
-            wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
-        finish(rig, tellers)
+    _play_moves(tmp_path, rounds, migrate_under_kills)
 
 
 def _play(rig: Rig, tellers: Tellers, seconds: float, faults: int) -> None:
@@ -99,8 +82,24 @@ def _play(rig: Rig, tellers: Tellers, seconds: float, faults: int) -> None:
         while now() - rig.started < seconds or sum(rig.faults.values()) < faults:
             tellers.replace()
             torment(rig, [draw(rig)])
-        # A slow host needs longer for as much.
-        wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
+        _await_enough(rig, tellers)
+
+
+def _play_moves(tmp_path: Path, rounds: int, move: Callable[[Rig], None]) -> None:
+    with working(tmp_path / "cluster", SEED, Tellers, txn=LITTLE_KEPT) as (rig, tellers):
+        with tellers:
+            rig.await_progress()
+            for _ in range(rounds):
+                tellers.replace()
+                move(rig)
+                rig.await_progress()
+            _await_enough(rig, tellers)
+        finish(rig, tellers)
+
+
+def _await_enough(rig: Rig, tellers: Tellers) -> None:
+    """A slow host needs longer for as much."""
+    wait_until(lambda: not tellers.shortfalls(rig.faults) or tellers.unexpected, "enough was done", 60)
 
 
 def finish(rig: Rig, tellers: Tellers) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.files.hdfs_like import NAME, asked_of, hdfs_like
-from tests.integration.files.object_store import findings, ids
-from tests.support import connect, fast_cluster, rows, wait_until
+from tests.integration.files.two_tables import change_and_clean, make_two_tables, write_to_both
+from tests.support import connect, fast_cluster
 from txnclient import InvalidArgument
 from txndeploy.local import spawning
 from txndeploy.node.config import TxnSection
@@ -28,28 +28,13 @@ def test_tables_in_a_file_system_like_hdfs(tmp_path: Path) -> None:
         ) as cluster,
         connect(cluster) as client,
     ):
-        client.create_table("a.plain", "id bigint, note string")
-        client.create_table("a.keyed", "id bigint, note string", primary_key=["id"])
+        make_two_tables(client)
         before = len(asked_of(base))
-        with client.transaction() as txn:
-            txn.write(rows(1, 2), "a.plain")
-            txn.write(rows(1), "a.keyed")
+        write_to_both(client)
         asked = [each for each, path in asked_of(base)[before:] if "/lake/a/" in path]
         assert asked.count("create") == 4, "two files and two manifests"
         assert not {"rename", "list", "delete"} & set(asked), "a commit renames nothing and lists nothing"
-        assert (ids(client, "a.plain"), ids(client, "a.keyed")) == ([1, 2], [1])
-        with client.transaction() as txn:
-            txn.upsert("a.keyed", rows(2, 3))
-        with client.transaction() as txn:
-            txn.delete_where("a.plain", "id = 1")
-        assert (ids(client, "a.plain"), ids(client, "a.keyed")) == ([2], [1, 2, 3])
-        given_up = client.begin()
-        given_up.write(rows(9), "a.plain")
-        given_up.abort("is not wanted")
-        wait_until(lambda: len(storage.tree(f"{WAREHOUSE}/a/plain") or ()) == 2, "what was aborted is removed", 60)
-        client.optimize("a.plain", sort_by=["id"])
-        assert ids(client, "a.plain") == [2]
-        assert findings(cluster) == ([], [])
+        change_and_clean(client, cluster, WAREHOUSE)
 
 
 def test_what_others_list_is_there_once_all_of_it_is(tmp_path: Path) -> None:

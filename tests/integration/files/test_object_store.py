@@ -9,7 +9,8 @@ import pytest
 from pyarrow import fs
 
 from tests.integration.files.object_store import BUCKET, findings, found_by, ids, object_store, serving
-from tests.support import connect, fast_cluster, rows, wait_until
+from tests.integration.files.two_tables import change_and_clean, make_two_tables, write_to_both
+from tests.support import connect, fast_cluster, rows
 from txnclient import Client
 from txndeploy.node.config import TxnSection
 from txnstatus.lake import storage
@@ -27,25 +28,12 @@ def test_tables_in_a_bucket(tmp_path: Path) -> None:
         fast_cluster(tmp_path / "cluster", nodes=1, warehouse=WAREHOUSE, environment=variables, txn=TXN) as cluster,
         connect(cluster) as client,
     ):
-        client.create_table("a.plain", "id bigint, note string")
-        client.create_table("a.keyed", "id bigint, note string", primary_key=["id"])
+        make_two_tables(client)
         asked = commit_of_two_tables(client, log)
         assert not [each for each in asked if each[0] == "GET" and "list-type" in each[1]], "a commit lists nothing"
         assert not [each for each in asked if each[0] in ("POST", "DELETE")], "a file is one request"
         assert len([each for each in asked if each[0] == "PUT"]) == 4, "two files and two manifests"
-        assert ids(client, "a.plain") == [1, 2]
-        with client.transaction() as txn:
-            txn.upsert("a.keyed", rows(2, 3))
-        with client.transaction() as txn:
-            txn.delete_where("a.plain", "id = 1")
-        assert (ids(client, "a.plain"), ids(client, "a.keyed")) == ([2], [1, 2, 3])
-        given_up = client.begin()
-        given_up.write(rows(9), "a.plain")
-        given_up.abort("is not wanted")
-        wait_until(lambda: len(storage.tree(f"{WAREHOUSE}/a/plain") or ()) == 2, "what was aborted is removed", 60)
-        client.optimize("a.plain", sort_by=["id"])
-        assert ids(client, "a.plain") == [2]
-        assert findings(cluster) == ([], [])
+        change_and_clean(client, cluster, WAREHOUSE)
         assert client.sql("SELECT count(*) AS n FROM a.keyed").to_pylist() == [{"n": 3}]
 
 
@@ -79,9 +67,7 @@ def test_each_root_has_a_store_of_its_own(tmp_path: Path) -> None:
 def commit_of_two_tables(client: Client, log: Path) -> list[tuple[str, str]]:
     """Commits, and tells what requests that took in the tables' places: a node looks for its timeline by itself."""
     before = log.stat().st_size
-    with client.transaction() as txn:
-        txn.write(rows(1, 2), "a.plain")
-        txn.write(rows(1), "a.keyed")
+    write_to_both(client)
     asked = REQUESTS.findall(log.read_bytes()[before:].decode())
     return [(method, path) for method, path in asked if "warehouse/a/" in path]
 

@@ -105,6 +105,13 @@ class Manager:
         request = pb.CreateTableRequest(name=f"{user}.{name}", location=location, owner=user, request_id="r")
         return await self.granting.create_table(request)
 
+    async def fail(self, user: str, error: TxnError) -> None:
+        """A create that ends with the error; the next ones do not."""
+        self.world.fails = error
+        with pytest.raises(type(error), match=error.message):
+            await self.make(user)
+        self.world.fails = None
+
 
 @pytest.fixture
 def blocking() -> Any:
@@ -160,10 +167,7 @@ async def test_a_link_leads_to_a_place_that_is_reserved(managers: Managers, tmp_
 
 async def test_a_create_that_is_refused_leaves_the_place_free(managers: Managers) -> None:
     one, two = managers
-    one.world.fails = InvalidArgument("it has no columns")
-    with pytest.raises(InvalidArgument, match="no columns"):
-        await one.make("ada")
-    one.world.fails = None
+    await one.fail("ada", InvalidArgument("it has no columns"))
     await two.make("bob")
     assert list(one.world.tables) == ["bob.t"]
 
@@ -171,10 +175,7 @@ async def test_a_create_that_is_refused_leaves_the_place_free(managers: Managers
 async def test_a_create_that_may_have_come_to_pass_keeps_the_place_for_a_while(managers: Managers) -> None:
     """So does one whose manager has died."""
     one, two = managers
-    one.world.fails = OutcomeUnknown("no answer")
-    with pytest.raises(OutcomeUnknown):
-        await one.make("ada")
-    one.world.fails = None
+    await one.fail("ada", OutcomeUnknown("no answer"))
     two.hears()
     one.world.seconds += RESERVED_SECONDS - 1
     with pytest.raises(InvalidArgument, match="somebody else makes a table there"):
@@ -203,10 +204,7 @@ async def test_whose_reservation_another_has_ended_makes_no_table_any_more(manag
 
 async def test_who_retries_does_not_wait_for_what_he_has_reserved_himself(managers: Managers) -> None:
     one, two = managers
-    one.world.fails = OutcomeUnknown("no answer")
-    with pytest.raises(OutcomeUnknown):
-        await one.make("ada")
-    one.world.fails = None
+    await one.fail("ada", OutcomeUnknown("no answer"))
     await two.make("ada")
 
 
