@@ -23,8 +23,8 @@ from txndeploy.overview.rates import Rates, rates
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import Field, Listing, as_json, console, lines, plain, status_line
-from txnstatus.errors import NotAuthorized
-from txnstatus.security import tls
+from txnstatus.errors import InvalidArgument, NotAuthorized, Unauthenticated
+from txnstatus.security import showing, tls
 from txnstatus.types import TERMINAL
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -46,17 +46,14 @@ def health(cluster: ClusterOption, as_json_: JsonOption = False, timeout: Timeou
     """Say whether the cluster serves, and whether all nodes and replicas are there.
 
     Exit code 0: all is well; 1: it serves, and something is amiss, or one is not told; 3: some of it does
-    not serve, or nobody answers.
+    not serve, or nobody answers; 4: one is refused for one's credentials, so it is not known how the cluster is.
     """
     try:
-        with txnclient.connect(cluster, timeout=timeout) as client:
-            state = listings.catalog(client)
-            found = troubles(state, listings.groups(client, state).rows)
-    except NotAuthorized as error:
-        found = [Trouble(error.message, is_down=False)]  # who refuses serves
-    except TxnError as error:
-        found = [Trouble(error.message, is_down=True)]
-    code = exit_code(found)
+        found = _found(cluster, timeout)
+        code = exit_code(found)
+    except Unauthenticated as error:
+        told = f"{error.message}; {error.hint}" if error.hint else error.message
+        found, code = [Trouble(told, is_down=False)], ExitCode.REFUSED
     if as_json_:
         typer.echo(as_json({"exit_code": int(code), "troubles": [dataclasses.asdict(each) for each in found]}))
     else:
@@ -64,6 +61,24 @@ def health(cluster: ClusterOption, as_json_: JsonOption = False, timeout: Timeou
             console().print(Text(lines(each.what), "red" if each.is_down else "yellow"), soft_wrap=True)
         console().print(Text(code.name.lower(), "green" if code is ExitCode.HEALTHY else "red"))
     raise typer.Exit(code)
+
+
+def _found(cluster: str, timeout: float) -> list[Trouble]:
+    """Raises Unauthenticated: nothing is known of the cluster then."""
+    try:
+        showing.from_environment()
+    except InvalidArgument as error:
+        raise Unauthenticated(error.message, hint=error.hint) from error
+    try:
+        with txnclient.connect(cluster, timeout=timeout) as client:
+            state = listings.catalog(client)
+            return troubles(state, listings.groups(client, state).rows)
+    except NotAuthorized as error:
+        return [Trouble(error.message, is_down=False)]  # who refuses serves
+    except Unauthenticated:
+        raise
+    except TxnError as error:
+        return [Trouble(error.message, is_down=True)]
 
 
 # ---- top

@@ -22,6 +22,8 @@ class ExitCode(IntEnum):
     """The cluster serves, and stands less than it should."""
     DOWN = 3
     """Some of it does not serve, or nobody answers. 2 is for what txnctl does not understand."""
+    REFUSED = 4
+    """Whoever asks is not let in by any node, or has nothing to show that holds: nothing is known of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

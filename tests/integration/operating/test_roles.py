@@ -29,7 +29,9 @@ from txnclient import (
 from txndeploy.ctl import commands
 from txndeploy.local.authority import Authority
 from txndeploy.local.cluster import LocalCluster
+from txndeploy.overview.health import ExitCode
 from txnstatus.proto import admin_pb2
+from txnstatus.security import tls
 from txnstatus.security.principals import Kind
 from txnstatus.security.tls import VARIABLE
 
@@ -176,6 +178,52 @@ def test_whoever_has_no_role_is_not_told_that_the_cluster_is_down(
     assert (result.exit_code, found["exit_code"]) == (1, 1)
     assert [each["is_down"] for each in found["troubles"]] == [False]
     assert "nora may not call" in found["troubles"][0]["what"]
+
+
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [
+        ("revoked", "user rex of cluster .* is revoked"),
+        ("of another authority", "does not hold"),
+        ("expired", "certificate has expired"),
+        ("nobody", "takes connections with TLS only.*certificate.*JWT.*secret.*ticket"),
+    ],
+)
+def test_whoever_is_refused_is_not_told_that_the_cluster_is_down(
+    cluster: LocalCluster,
+    user: User,
+    credentials: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    who: str,
+    told: str,
+) -> None:
+    """It was said to be down, of which nobody but the one who serves can know better."""
+    if who == "revoked":
+        shown = credentials("rex")
+        revoking = admin_pb2.DistrustRequest(what="user/rex")
+        user("admin").call("txnstatus.Admin/Distrust", revoking, admin_pb2.DistrustResponse)
+    elif who == "of another authority":
+        shown = tmp_path / "shown"
+        Authority.found(cluster.configs["n1"].cluster_name, tmp_path / "other").issue(Kind.USER, "rex", shown)
+    else:
+        shown = tmp_path / "shown"
+        Authority.load(cluster.directory / "authority").issue(Kind.USER, "late", shown, days=-0.001)
+        monkeypatch.setattr(tls, "REPLACED_SECONDS", 0.0)  # the files are new, and no others are to come
+    if who == "nobody":
+        monkeypatch.delenv(VARIABLE, raising=False)
+    else:
+        monkeypatch.setenv(VARIABLE, str(shown))
+    asked = [commands.app, ["health", "--json", "--cluster", cluster.addresses]]
+    result = wait_until(
+        lambda: (found := CliRunner().invoke(*asked)).exit_code != ExitCode.AMISS and found, "each node has heard of it"
+    )
+    found = json.loads(result.output)
+    assert (result.exit_code, found["exit_code"]) == (ExitCode.REFUSED, ExitCode.REFUSED), result.output
+    assert [each["is_down"] for each in found["troubles"]] == [False]
+    assert re.search(told, found["troubles"][0]["what"])
+    result = CliRunner().invoke(commands.app, ["health", "--cluster", cluster.addresses])
+    assert result.stdout.endswith("refused\n")
 
 
 def test_what_one_may_not_see_is_not_listed(user: User) -> None:

@@ -22,7 +22,7 @@ from txndeploy.local.authority import Authority
 from txndeploy.node.config import NodeConfig, NodeEntry, TlsSection
 from txndeploy.node.process import Node
 from txnstatus.errors import InvalidArgument, Unauthenticated
-from txnstatus.security import principals, tls
+from txnstatus.security import principals, showing, tls
 from txnstatus.security.principals import Kind, Principal
 
 
@@ -108,6 +108,14 @@ def test_files_that_do_not_go_together_are_named(air: Identities, again: Identit
     with pytest.raises(InvalidArgument, match=r"key\.pem cannot be read: No such file"):
         tls.within(where)
     assert key.decode() not in repr(tls.Tls.__dict__)
+
+
+def test_a_directory_without_credentials_is_told_what_may_be_in_it(air: Identities, tmp_path: Path) -> None:
+    """A certificate alone was named."""
+    (tmp_path / "ca.pem").write_bytes(air.authority.pem)
+    with pytest.raises(InvalidArgument, match=r"certificate\.pem cannot be read") as caught:
+        showing.within(tmp_path)
+    assert all(each in caught.value.hint for each in ("certificate.pem", "JWT, in token", "secret", "txn.token()"))
 
 
 @pytest.mark.parametrize("written", ["now", "long before"])

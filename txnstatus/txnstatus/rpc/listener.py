@@ -32,6 +32,7 @@ from txnstatus.rpc.server import Registry
 from txnstatus.security.bearers import Bearer, Bearers
 from txnstatus.security.principals import Kind, Principal
 from txnstatus.security.refusals import Refused
+from txnstatus.security.showing import GIVE
 from txnstatus.security.stream import HANDSHAKE, TAKES_NONE, TlsStream
 from txnstatus.security.tls import Tls, check_cluster_of
 from txnstatus.shares import Users
@@ -42,7 +43,6 @@ LOOK_SECONDS = 1.0
 """Time between two looks for connections whose time is over."""
 SAME_SECONDS = 10.0
 """Time in which the log says the same of a connection only once: who is refused tries again."""
-GIVE = "give a directory with ca.pem, certificate.pem and key.pem: TXN_CREDENTIALS, or connect(credentials=...)"
 
 NAMELESS_FRAME_BYTES = 1 << 14
 """Length of a frame of whoever has shown no certificate, and of one in which something is shown in its place."""

@@ -20,6 +20,13 @@ from txnstatus.security.tls import VARIABLE, ClientEnd, bare
 AUTHORITY, CERTIFICATE, TOKEN, SECRET = "ca.pem", "certificate.pem", "token", "secret"
 """Names of the files of a directory of credentials."""
 
+GIVE = (
+    f"give credentials by {VARIABLE}=DIRECTORY, or connect(credentials=DIRECTORY): {AUTHORITY} with a certificate "
+    f"({CERTIFICATE}, key.pem), with a bearer token (JWT, in {TOKEN}), or with a secret ({SECRET}); or show a "
+    "transaction's ticket: connect(credentials=txn.token())"
+)
+"""What to do for whoever shows nothing."""
+
 
 class Shows(Protocol):
     """`Tls` is one."""
@@ -125,7 +132,12 @@ def within(directory: str | Path) -> Shows:
     for name in (TOKEN, SECRET):
         if (where / name).exists() and not (where / CERTIFICATE).exists():
             return ShownFile(where / AUTHORITY, where / name)
-    return tls.within(where)
+    try:
+        return tls.within(where)
+    except InvalidArgument as error:
+        if (where / CERTIFICATE).exists():
+            raise
+        raise InvalidArgument(error.message, hint=GIVE) from error
 
 
 def from_environment() -> Shows | None:

@@ -22,7 +22,7 @@ from txnstatus.security.principals import Kind, Principal, of_certificate
 log = logging.getLogger(__name__)
 
 VARIABLE = "TXN_CREDENTIALS"
-"""Environment variable with a directory that has `ca.pem`, `certificate.pem` and `key.pem`."""
+"""Environment variable with a directory of credentials."""
 
 
 @dataclass(frozen=True, slots=True)
