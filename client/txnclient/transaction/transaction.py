@@ -185,7 +185,8 @@ class Transaction(InSpark, GoingBack, Marking, Serialised, Staying):
         For tasks that joined by token: each attempt stages under a name of its own, and only what reaches the driver
         and is given to `add` becomes part of the transaction. So a task may fail, be retried or run twice.
         """
-        return self._files.stage(data, table)
+        with self.handle.step("write", f"staging for {table}"):
+            return self._files.stage(data, table)
 
     def add(
         self,

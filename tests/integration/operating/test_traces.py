@@ -32,7 +32,9 @@ import txnclient
 
 token = bytes.fromhex(sys.stdin.read())
 with txnclient.connect(sys.argv[1], credentials=token) as client:
-    client.join(token).write(pa.table({"id": pa.array([2], pa.int64()), "note": ["there"]}), "b.events")
+    txn = client.join(token)
+    txn.write(pa.table({"id": pa.array([2], pa.int64()), "note": ["there"]}), "b.events")
+    txn.stage(pa.table({"id": pa.array([3], pa.int64()), "note": ["of a task"]}), "b.events")
 """
 """A process that has a token and nothing else, as Spark's tasks have."""
 
@@ -151,6 +153,10 @@ def check_executor(seen: list[Seen]) -> None:
     assert {"txnstatus.Table/OpenWrite", "txnstatus.Table/AddFiles"} <= {each.name for each in below}
     (registers,) = [each for each in seen if each.name == "REGISTER"]
     assert registers in below, [each.name for each in ancestors(registers, by_id)]
+    (staged,) = [each for each in seen if each.facts.get("txn.what") == "staging for b.events"]
+    assert (staged.name, staged.parent) == ("write", root.id)
+    below = [each.name for each in seen if staged in ancestors(each, by_id)]
+    assert "txnstatus.Table/OpenWrite" in below, "what a task of Spark asks for is in no span of its own"
 
 
 def aborted(collector: Collector) -> list[Seen]:
