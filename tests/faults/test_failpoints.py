@@ -26,7 +26,7 @@ from txnclient import Client
 from txndeploy.node.config import TxnSection
 from txndeploy.terminal.listings import catalog
 from txnstatus.process import failpoints
-from txnstatus.proto import admin_pb2
+from txnstatus.proto import admin_pb2, table_pb2
 
 SEED = int(os.environ.get("TXN_SEED", "1"))
 WHOLE_MATRIX = "TXN_FAILPOINT_MATRIX" in os.environ
@@ -205,7 +205,11 @@ def _add_and_place(client: Client, database: str) -> tuple[str, str]:
     client.place_database(database, group)
     made = [client.create_table(f"{database}.t{number}", "id bigint").name for number in range(8)]
     location = client.table(made[0]).location.replace(f"{database}/t0", f"{database}_places/t")
-    client.create_table(f"{database}_places.t", "id bigint", location=location)
+    # Places are reserved for users, whom requests name where there is no TLS.
+    request = table_pb2.CreateTableRequest(name=f"{database}_places.t", location=location, request_id=database)
+    request.owner = "alice"
+    request.schema.CopyFrom(client.table(made[0]).schema.to_wire())
+    client.call("txnstatus.Table/CreateTable", request, table_pb2.CreateTableResponse)
     client.grant("reader", "alice", on=made[0])
     client.grant("reader", "alice", on=database)
     client.revoke("reader", "alice", on=database)
