@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 from txnmanager.keepers import CALL_SECONDS
-from txnstatus.catalog.catalog import CATALOG, shard_group
+from txnstatus.catalog.catalog import CATALOG, CatalogState, shard_group
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, NotTheLeader, TxnError, Unavailable
@@ -29,6 +29,7 @@ class Backups:
     async def keep_overwritten(self, request: pb.KeepOverwrittenRequest) -> pb.KeepOverwrittenResponse:
         """Answers the shortest time for which a shard does. Raises Unavailable."""
         state = await self._catalog.refresh()
+        _require_at_rest(state)
         method, response = "txnstatus.Keeper/KeepOverwritten", pb.KeepOverwrittenResponse
         answers = await asyncio.gather(
             *(
@@ -53,8 +54,7 @@ class Backups:
         that its cut has: as if all nodes had lost power then, which the protocol of commits is made for.
         """
         state = await self._catalog.refresh()
-        if state.migrations:
-            raise Unavailable(f"{', '.join(state.migrations)} is on its way from one group to another")
+        _require_at_rest(state)
         held = await _told(self._hold(group, cut_id) for group in state.groups)
         cuts = {
             group: answer
@@ -89,6 +89,12 @@ class Backups:
     def _take(self, group: str, node: str, cut_id: str) -> Awaitable[pb.TakeCutResponse]:
         method, request = "txnstatus.CutHolder/TakeCut", pb.TakeCutRequest(cut_id=cut_id)
         return self._client.call_node(node, method, request, pb.TakeCutResponse, HOLD_SECONDS, group)
+
+
+def _require_at_rest(state: CatalogState) -> None:
+    """Raises Unavailable while a shard is in no group's log: nobody could answer for it."""
+    if state.migrations:
+        raise Unavailable(f"{', '.join(sorted(state.migrations))} is on its way from one group to another")
 
 
 async def _told(calls: Iterable[Awaitable[T]]) -> Sequence[T | TxnError]:

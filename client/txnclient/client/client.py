@@ -34,11 +34,9 @@ from txnclient.staying import Staying
 from txnclient.token import Token
 from txnclient.transaction.beginning import begin
 from txnclient.transaction.transaction import Transaction
-from txnclient.write.locks import LockInfo
-from txnclient.write.locks import info as lock_info
+from txnclient.write.locks import LockInfo, shown
 from txnstatus.errors import InvalidArgument
 from txnstatus.limits import MAX_BEGIN_COUNT
-from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.proto import txn_status_pb2 as status_pb
 from txnstatus.tracing import spans
@@ -206,17 +204,7 @@ class Client(
         By object; who holds it, then who waits, in the order in which they have asked.
         `extended`: also what state those transactions are in, and their labels.
         """
-        request = build(table_pb.ShowLocksRequest, table=table, partition=partition, extended=extended)
-        found: list[LockInfo] = Shown("Locks", "object mode acquired txn_id owner blocked_by", ())
-        more = True
-        while more:
-            answer = self.call("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)
-            found += map(lock_info, answer.locks)
-            if more := answer.more:
-                last = answer.locks[-1]
-                request.after.CopyFrom(table_pb.LockPlace(object=last.object, since=last.since, txn_id=last.txn_id))
-        found.sort(key=lambda lock: (lock.object, not lock.acquired))
-        return found
+        return shown(self.session, table, partition, extended=extended)
 
     def snapshot(self, at: int | str | datetime | None = None) -> Snapshot:
         """All tables as of `at`: a timestamp of a snapshot or a commit, a datetime with a time zone, or the name of a

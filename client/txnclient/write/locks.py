@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from txnclient.calls.requests import build, checked_seconds
 from txnclient.handle import Handle
+from txnclient.session import Session
+from txnclient.showing import Shown
 from txnstatus.errors import InvalidArgument
 from txnstatus.limits import MAX_LOCK_PARTITIONS
 from txnstatus.partitions import WHOLE_TABLE, above
@@ -167,7 +169,22 @@ class LockInfo:
     txn_label: str = ""
 
 
-def info(wire: pb.LockInfo) -> LockInfo:
+def shown(session: Session, table: str = "", partition: str = "", *, extended: bool = False) -> list[LockInfo]:
+    """What `Client.locks` says."""
+    request = build(pb.ShowLocksRequest, table=table, partition=partition, extended=extended)
+    found: list[LockInfo] = Shown("Locks", "object mode acquired txn_id owner blocked_by", ())
+    more = True
+    while more:
+        answer = session.call("txnstatus.Table/ShowLocks", request, pb.ShowLocksResponse)
+        found += map(_info, answer.locks)
+        if more := answer.more:
+            last = answer.locks[-1]
+            request.after.CopyFrom(pb.LockPlace(object=last.object, since=last.since, txn_id=last.txn_id))
+    found.sort(key=lambda lock: (lock.object, not lock.acquired))
+    return found
+
+
+def _info(wire: pb.LockInfo) -> LockInfo:
     known = wire.HasField("txn")
     return LockInfo(
         wire.object,

@@ -135,17 +135,21 @@ def _look(client: Client) -> _Look:
     begun = client.transactions(since=at - timedelta(seconds=WINDOW_SECONDS), limit=LOOKED_AT + 1)
     live = client.transactions(set(TxnState) - TERMINAL)
     state = listings.catalog(client)
-    waiting: dict[int, str] = {
-        lock.txn_id: f"{lock.object} ({lock.mode}), behind {', '.join(map(str, lock.blocked_by)) or 'nobody'}"
-        for lock in client.locks()
-        if not lock.acquired
-    }
+    found = troubles(state, listings.groups(client, state).rows)
+    waiting = dict[int, str]()
+    try:
+        for lock in client.locks():
+            if not lock.acquired:
+                behind = ", ".join(map(str, lock.blocked_by)) or "nobody"
+                waiting[lock.txn_id] = f"{lock.object} ({lock.mode}), behind {behind}"
+    except TxnError as error:  # some tables cannot be asked: all else is told
+        found.append(Trouble(f"who waits for a lock is not known: {error.message}", is_down=False))
     return _Look(
         at,
         rates(begun[:LOOKED_AT], int(at.timestamp() * 1e6), WINDOW_SECONDS, cut=len(begun) > LOOKED_AT),
         sorted(live, key=lambda txn: txn.begin_micros),
         waiting,
-        troubles(state, listings.groups(client, state).rows),
+        found,
     )
 
 

@@ -13,11 +13,12 @@ from tests.unit.harness.calls import AsyncChannel
 from txnstatus.backoff import Backoff
 from txnstatus.catalog import client as catalog_client
 from txnstatus.catalog import system_client
-from txnstatus.catalog.catalog import CatalogState, Replacement, status_group, to_wire
+from txnstatus.catalog.catalog import CatalogState, Replacement, shard_group, status_group, to_wire
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
+from txnstatus.catalog.placement import Migration
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotTheLeader, Unavailable
 from txnstatus.process.environment import Environment
@@ -238,3 +239,22 @@ async def test_a_call_that_another_node_answered_says_where_that_is() -> None:
         async with asyncio.timeout(10):
             assert isinstance(await heard.get(), pb.MoveReplicaResponse)
         assert origin.led_at == address
+
+
+def test_who_asks_a_shard_in_vain_hears_that_it_is_on_its_way() -> None:
+    """That no node had a replica of it was all that was said."""
+
+    class Without(AsyncChannel):
+        async def call(self, *_: object) -> Any:
+            raise NotTheLeader("has no replica")
+
+    async def main() -> str:
+        state = replace(founded(), migrations={shard_group(0): Migration("group-1", 7)})
+        client = TxnSystemClient(ClusterMap(state), Environment(), lambda _: Without())
+        with pytest.raises(Unavailable) as told:
+            await client.call_leader(
+                shard_group(0), "txnstatus.Admin/MoveReplica", pb.MoveReplicaRequest(), pb.MoveReplicaResponse, 0.1
+            )
+        return told.value.message
+
+    assert "no leader of shard-0, which is on its way to group-1, answered" in asyncio.run(main())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from txndeploy.overview.health import BEHIND_ENTRIES, ExitCode, exit_code, troubles
 from txndeploy.terminal.listings import NOT_TOLD, SILENT
-from txnstatus.catalog.catalog import CATALOG
+from txnstatus.catalog.catalog import CATALOG, CatalogState, shard_group
 from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
 from txnstatus.catalog.options import Options
+from txnstatus.catalog.placement import Migration
 
 NODES = ("n1", "n2", "n3")
 ROLES = ("status", "participant", "manager")
@@ -32,8 +34,8 @@ def healthy() -> Rows:
     ]
 
 
-def told(rows: Rows) -> tuple[list[str], ExitCode]:
-    found = troubles(STATE, rows)
+def told(rows: Rows, state: CatalogState = STATE) -> tuple[list[str], ExitCode]:
+    found = troubles(state, rows)
     return [trouble.what for trouble in found], exit_code(found)
 
 
@@ -78,3 +80,9 @@ def test_what_one_is_not_told_is_no_trouble_of_the_cluster() -> None:
     found, code = told(rows)
     assert code is ExitCode.AMISS
     assert found == ["nodes tell their replicas to operators of the cluster only: see txnctl grants"]
+
+
+def test_tables_that_wait_while_their_shard_is_on_its_way_are_amiss() -> None:
+    """Nothing said so, however long it was."""
+    moving = replace(STATE, migrations={shard_group(1): Migration("group-1", 7)})
+    assert told(healthy(), moving) == (["shard-1 is on its way to group-1: its tables wait"], ExitCode.AMISS)

@@ -269,7 +269,9 @@ class _Asking:
                 self.go_on(leader)  # it was heard of while the answer was on its way
             elif loop.time() + pause >= self._by:
                 within = f"within {self._seconds:.1f} s"
-                call.tell(self._attempts.error(f"no leader of {self._group} answered {self._method} {within}"))
+                goes = client.cluster.state.migrations.get(self._group)
+                of = self._group if goes is None else f"{self._group}, which is on its way to {goes.group},"
+                call.tell(self._attempts.error(f"no leader of {of} answered {self._method} {within}"))
             else:
                 self._pause = loop.call_later(pause, self._again, hinted)
                 call.on_end = self._end_pause
