@@ -100,7 +100,7 @@ class Node:
         cluster.subscribe(self._see_membership)
         cluster.subscribe(self._see_level)
         version = own_version()
-        self._client = TxnSystemClient(cluster, environment, tls=self._tls)
+        self._client = TxnSystemClient(cluster, environment, tls=self._tls, gone=self._is_gone)
         self._transport = RaftTransport(
             config.cluster_name, config.node_id, self.incarnation, cluster, self._tls, version, levels
         )
@@ -118,7 +118,15 @@ class Node:
         bearers = _bearers(config, cluster, environment)
         accept = {Purpose.RAFT: self._transport.accept}
         self._revoked: Callable[[], Collection[str]] = lambda: cluster.state.revoked
-        self._listener = Listener(self._roles.registry, accept, bounds, self._tls, bearers, self._revoked)
+        self._listener = Listener(
+            self._roles.registry,
+            accept,
+            bounds,
+            self._tls,
+            bearers,
+            self._revoked,
+            lambda found: found.kind is Kind.NODE and found.name not in cluster.state.nodes,
+        )
         cluster.subscribe(lambda _state: self._listener.end_revoked())
         self._registering = Registering(self._client, config.node_id, version, levels)
         self._tasks = Tasks(f"data_dir {config.data_dir} is not what this node opened")
@@ -148,10 +156,13 @@ class Node:
         if own in state.nodes:
             self._was_member = True
         elif state.cluster_id and (is_gone or self._was_member or not self.config.joins):
-            self._end(
-                f"node {own} is none of cluster {self.config.cluster_name} any more: it was removed, or another node "
-                f"has its place. Nothing in {self.config.data_dir} is in use"
-            )
+            self._is_gone()
+
+    def _is_gone(self) -> None:
+        self._end(
+            f"node {self.config.node_id} is none of cluster {self.config.cluster_name} any more: it was removed, or "
+            f"another node has its place. Nothing in {self.config.data_dir} is in use"
+        )
 
     def _end(self, why: str) -> None:
         if self.unfit is None:

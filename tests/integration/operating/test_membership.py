@@ -10,6 +10,7 @@ import pytest
 from tests.integration.operating.replicas import RAFT, Load, ctl, members
 from tests.support import SCHEMA, connect, fast_cluster, settled, visible, wait_until
 from txndeploy.local.cluster import LocalCluster
+from txnstatus.security.tls import VARIABLE
 
 
 def leaders(cluster: LocalCluster) -> dict[str, str]:
@@ -99,3 +100,19 @@ def test_a_node_joins_gets_replicas_and_another_one_leaves(tmp_path: Path) -> No
         wait_until(lambda: settled(cluster), "the replicas are alike", 60)
         expected = list(range(len(load.committed)))
         assert [seen[: len(expected)] for seen in visible(client, "t.one", "t.two")] == [expected, expected]
+
+
+def test_a_node_that_comes_back_after_another_one_has_its_place_hears_so_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With TLS the others refused it for its certificate, and it went on asking, and dialling, for ever."""
+    with fast_cluster(tmp_path, secure=True) as cluster:
+        monkeypatch.setenv(VARIABLE, str(cluster.credentials))
+        cluster.kill("n1")
+        arguments = ["node", "replace", "n1", "n4", "--address", cluster.add_node("n4")]
+        ctl(cluster, *arguments)
+        cluster.start_node("n1")
+        wait_until(lambda: not cluster.running("n1"), "n1 hears that it is gone, and ends")
+        assert cluster.exit_code("n1") == 2
+        assert "node n1 is none of cluster" in cluster.log_path("n1").read_text()
+        cluster.forget_node("n1")

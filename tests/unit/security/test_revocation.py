@@ -13,12 +13,19 @@ from tests.unit.harness.answering import STATE, Served
 from tests.unit.harness.identities import REQUEST, Identities, awaiting, blocking, free_address
 from tests.unit.harness.tickets import KEY, TICKET, Clock, bearers
 from txnclient.calls.connections import Connections
+from txnstatus.catalog import client as following
+from txnstatus.catalog.catalog import CATALOG, CatalogState
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.catalog.nodes import NodeInfo
+from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unauthenticated
+from txnstatus.process.environment import Environment
 from txnstatus.proto import txn_manager_pb2 as pb
 from txnstatus.revocation import is_revoked, of_name, of_serial
 from txnstatus.rpc.attempts import NoAnswer
 from txnstatus.rpc.channel import PeerChannel
 from txnstatus.rpc.connection import Purpose, connect
+from txnstatus.rpc.errors import GONE
 from txnstatus.rpc.grpc_server import GrpcServer
 from txnstatus.security import tls
 from txnstatus.security.principals import Kind, Principal
@@ -135,6 +142,27 @@ async def test_a_node_that_was_replaced_is_told_so(air: Identities, caplog: pyte
         await channel.close()
     told = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert told == [f"{served.address}: node n3 of cluster air is revoked"]
+
+
+async def test_a_node_learns_from_the_refusal_that_it_is_gone(air: Identities, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asked for ever. One whose name is revoked, and which is a node as before, may count again."""
+    monkeypatch.setattr(following, "CALL_SECONDS", 0.1)
+    async with Served(tls=air.node()) as served, asyncio.timeout(QUICK):
+        served.listener.revoked = lambda: {"node/n3", "node/n4"}
+        served.listener.is_gone = lambda found: found.name == "n3"
+        for name, hint in (("n3", GONE), ("n4", "")):
+            channel = PeerChannel(served.address, lambda: "air.1", air.node(name), "node/n1")
+            with pytest.raises(NoAnswer, match=f"node {name} of cluster air is revoked") as caught:
+                await channel.call(STATE, REQUEST, pb.GetTransactionStateResponse, QUICK)
+            await channel.close()
+            assert caught.value.hint == hint
+        heard, nodes = asyncio.Event(), {"n1": NodeInfo(served.address, ())}
+        cluster = ClusterMap(CatalogState(100, nodes, {CATALOG: ("n1",)}, {}, 3, 1, cluster_id="air.1", version=1))
+        client = TxnSystemClient(cluster, Environment(), tls=air.node("n3"), gone=heard.set)
+        run = asyncio.create_task(following.CatalogClient(client).run())
+        await heard.wait()
+        run.cancel()
+        await client.close()
 
 
 async def test_a_revoked_certificate_is_refused_over_grpc(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 
@@ -17,6 +16,7 @@ from txnstatus.proto import admin_pb2 as admin_pb
 from txnstatus.proto import catalog_pb2 as pb
 from txnstatus.roles import Granted
 from txnstatus.rpc.channel import Channel, call_over
+from txnstatus.rpc.errors import GONE
 from txnstatus.security.access import Access
 from txnstatus.shares import BEGINS, READS, Shares
 
@@ -62,14 +62,13 @@ class CatalogClient:
     async def _ask_anybody(self) -> None:
         """The leader may be a node that this one has not heard of; what any other has heard is committed, too."""
         for node in self._client.cluster.state.nodes:
-            with contextlib.suppress(TxnError):
-                answer = await self._client.call_node(
-                    node,
-                    "txnstatus.Admin/GetCluster",
-                    admin_pb.GetClusterRequest(),
-                    admin_pb.GetClusterResponse,
-                    NEWS_SECONDS,
-                )
+            method, request = "txnstatus.Admin/GetCluster", admin_pb.GetClusterRequest()
+            try:
+                answer = await self._client.call_node(node, method, request, admin_pb.GetClusterResponse, NEWS_SECONDS)
+            except TxnError as error:
+                if error.hint == GONE:
+                    self._client.gone()
+            else:
                 self._client.cluster.update(from_wire(answer.catalog))
 
     async def _ask(self, request: pb.GetCatalogRequest) -> CatalogState:

@@ -38,10 +38,12 @@ class TxnSystemClient:
         environment: Environment,
         connect: Callable[[str], Channel] | None = None,
         tls: Tls | None = None,
+        gone: Callable[[], None] = lambda: None,
     ) -> None:
         """`connect` makes a channel to an address; by default one that ends at other clusters' processes, and with
-        `tls` at any but the one that the catalog says is there."""
-        self.cluster = cluster
+        `tls` at any but the one that the catalog says is there. `gone` hears that others know this process as none of
+        the cluster's any more."""
+        self.cluster, self.gone = cluster, gone
         self.random = environment.random
         self._connect = connect
         self._tls = tls

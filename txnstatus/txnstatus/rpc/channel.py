@@ -140,7 +140,8 @@ class _Session(Line[_Pending]):
 
     def _refused(self, why: Unauthenticated) -> TxnError:
         """Not Unauthenticated: whoever this process asks for has shown who it is, and other nodes may answer."""
-        error = NoAnswer(why.message if why.message.startswith(self.address) else f"{self.address}: {why.message}")
+        told = why.message if why.message.startswith(self.address) else f"{self.address}: {why.message}"
+        error = NoAnswer(told, hint=why.hint)
         self._met_stranger(error)
         return error
 

@@ -12,6 +12,8 @@ from txnstatus.wire import cause_from_wire, cause_to_wire
 
 NOT_SERVED = "give the addresses of nodes that have the role"
 """The hint of an answer that another node may give."""
+GONE = "nobody is called so any more: it was removed, or another one has its place, so end it"
+"""The hint of a refusal of a process that is none of the cluster's."""
 MAX_MESSAGE_BYTES = 1_500
 MAX_HINT_BYTES = 500
 MAX_CAUSE_BYTES = 1_000

@@ -25,6 +25,7 @@ from txnstatus.rpc.connection import (
     notice_death,
     split_address,
 )
+from txnstatus.rpc.errors import GONE
 from txnstatus.rpc.guests import Bounds, Guests
 from txnstatus.rpc.reading import read, refuse, refuse_first
 from txnstatus.rpc.served_calls import serve, serve_client
@@ -72,10 +73,12 @@ class Listener:
         tls: Tls | None = None,
         bearers: Bearers | None = None,
         revoked: Callable[[], Collection[str]] = frozenset,
+        is_gone: Callable[[Principal], bool] = lambda _: False,
     ) -> None:
         """`accept`: what other connections than for calls are for. `tls` None: whoever reaches the port may do all.
-        `bearers` None: nobody is known but by a certificate. `revoked`: what counts no more, as it is now."""
-        self.tls, self.bearers, self.revoked = tls, bearers, revoked
+        `bearers` None: nobody is known but by a certificate. `revoked`: what counts no more, as it is now.
+        `is_gone`: whether one of that is no process of the cluster any more, for good."""
+        self.tls, self.bearers, self.revoked, self.is_gone = tls, bearers, revoked, is_gone
         self._registry = registry
         serving = {Purpose.CALLS: partial(serve_client, registry), Purpose.PEER_CALLS: partial(serve, registry)}
         self.accept: dict[Purpose, Accept] = {**serving, **accept}
@@ -334,7 +337,8 @@ class _Guest(Connection):
     def _check(self, purpose: Purpose) -> None:
         """Whether who it is may have a connection for that. Raises Unauthenticated."""
         if self.is_revoked:
-            raise Unauthenticated(f"{self.principal} is revoked")
+            is_gone = self.principal is not None and self._listener.is_gone(self.principal)
+            raise Unauthenticated(f"{self.principal} is revoked", hint=GONE if is_gone else "")
         if self._listener.tls is None or self._bearer is not None:
             return
         found = self.principal
