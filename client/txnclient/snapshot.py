@@ -24,6 +24,7 @@ from txnstatus.errors import DataDamaged, IllegalState, InternalError, InvalidAr
 from txnstatus.lake import data_files
 from txnstatus.lake.file_lists import has_bare
 from txnstatus.lake.manifest import DataFile
+from txnstatus.names import quoted
 from txnstatus.partitions import WHOLE_TABLE
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import Timestamp, TxnId
@@ -91,15 +92,23 @@ class Snapshot(Staying):
         """The timestamp as a time of the day, in UTC."""
         return instants.to_datetime(self.timestamp)
 
-    def read(self, spark: SparkSession, table: str, *, partition: Partition | None = None) -> DataFrame:
+    def read(
+        self,
+        spark: SparkSession,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Partition | None = None,
+    ) -> DataFrame:
         """The table as a Spark DataFrame: a native Parquet scan of exactly the snapshot's files.
 
+        `columns`: these alone, as `select` does; where Spark has no file system for the table its tasks read no others.
         `partition`: only that part of the table, by the files that are in it; the others are not even looked at. It is
         named as for `Transaction.write`.
 
         The frame keeps the snapshot from becoming garbage; frames that are made of it do not.
 
-        Raises InvalidArgument: no such partition.
+        Raises InvalidArgument: no such column, or partition.
         """
         from txnclient.spark import reader, row_reader
 
@@ -108,7 +117,8 @@ class Snapshot(Staying):
             name = name_of(partition, found.schema, table)
             found = found.within(name)
         with self.explained(table):
-            return reader.keeping(self, row_reader.read_table(spark, found, name))
+            frame = row_reader.read_table(spark, found.with_columns(columns), name)
+            return reader.keeping(self, frame if columns is None else frame.select(*map(quoted, columns)))
 
     def to_arrow(
         self, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None

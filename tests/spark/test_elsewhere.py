@@ -105,6 +105,11 @@ def test_written_by_tasks_and_read_by_tasks(spark: SparkSession, lake: Lake) -> 
     assert read.columns == ["id", "day", "at", "price", "tags"]
     assert sorted(read.collect()) == sorted(frame.collect())
     assert client.snapshot().read(spark, "a.split", partition={"day": "2024-01-02"}).count() == 150
+    one = client.snapshot().read(spark, "a.split", ["price", "id"], partition={"day": "2024-01-02"})
+    assert sorted(one.collect()) == sorted(frame.where("id % 2 = 1").select("price", "id").collect())
+    assert "tags" not in one._jdf.queryExecution().toString(), "tasks read columns that nobody asked for"
+    with pytest.raises(InvalidArgument, match="column 'prize' is not a column of the table"):
+        client.snapshot().read(spark, "a.split", ["prize"])
     client.write(frame.where("id < 2"), "a.split", mode="overwrite_partitions")
     assert ids(spark, client, "a.split") == [0, 1]
     client.write(frame.where("id < 5"), "a.split", mode="overwrite")

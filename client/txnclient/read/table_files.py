@@ -97,6 +97,17 @@ class TableFiles:
         others = {file.path: BitMap(range(file.rows)) - positions[file.path] for file in files}
         return replace(self, files=files, changes=None, dead={path: gone for path, gone in others.items() if gone})
 
+    def with_columns(self, columns: Sequence[str] | None) -> TableFiles:
+        """The same of fewer columns: these, those that say in which partition a row is, and all where rows changed.
+
+        Raises InvalidArgument.
+        """
+        wanted = {*self.target(columns).names, *self.schema.partition_by}
+        if self.changes is not None or not wanted:
+            return self
+        kept = tuple(each for each in self.schema.columns if each.name in wanted)
+        return replace(self, schema=replace(self.schema, columns=kept, primary_key=()))
+
     def to_arrow(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """As `Snapshot.to_arrow`."""
         from txnclient.formats import arrow

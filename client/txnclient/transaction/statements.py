@@ -54,12 +54,19 @@ class Statements:
     def __init__(self, handle: Handle, changes: Changes, ending: Ending, locks: Locks) -> None:
         self.handle, self._changes, self._ending, self._locks = handle, changes, ending, locks
 
-    def read(self, spark: SparkSession, table: str, *, partition: Partition | None = None) -> DataFrame:
-        """The table, or one part of it, as this transaction sees it, as a Spark DataFrame.
+    def read(
+        self,
+        spark: SparkSession,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Partition | None = None,
+    ) -> DataFrame:
+        """The table, or some of its columns, or one part of it, as this transaction sees it, as a Spark DataFrame.
 
         To be used before the transaction ends. `partition`: as for `write`; only its files are looked at.
         """
-        return self.handle.snapshot.read(spark, table, partition=partition)
+        return self.handle.snapshot.read(spark, table, columns, partition=partition)
 
     def to_arrow(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
         """The table as this transaction sees it, or some of its columns, as a pyarrow Table."""
