@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.unit.harness.leader.rows import SCHEMA, TABLE, Shard, table_of
 from txnparticipant.leader import rows as row_service
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.changes import ShardApplied
 from txnstatus.errors import LimitReached, Overloaded
 from txnstatus.proto import table_pb2 as pb
 from txnstatus.types import TxnId
@@ -126,3 +128,104 @@ def test_rows_that_cannot_be_flushed_are_not_a_transactions_fault(shard: Shard, 
         shard.send(large_row(shard, 4, 4, table))
     with pytest.raises(Overloaded, match="cannot be flushed"):
         shard.send(large_row(shard, 4, 5, OTHER))
+
+
+def sent_meanwhile(shard: Shard, late: pb.WriteRowsRequest, request: pb.WriteRowsRequest, *, applied: bool) -> None:
+    """Sends a request while the late one is on its way: `applied`, though that was not heard of, or not yet."""
+    rows = shard.service._rows
+    propose = rows._propose
+
+    async def both() -> None:
+        comes, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def held_up(command: cmd.Command) -> ShardApplied:
+            rows._propose = propose
+            done = await propose(command) if applied else None
+            comes.set()
+            await goes_on.wait()
+            return done or await propose(command)
+
+        rows._propose = held_up
+        writing = asyncio.ensure_future(shard.service.write_rows(late))
+        await comes.wait()
+        try:
+            await shard.service.write_rows(request)
+        finally:
+            goes_on.set()
+            await writing
+
+    shard.run(both())
+    shard.shard.check_invariants()
+
+
+def test_who_is_on_the_way_is_in_line(shard: Shard, little_memory: None) -> None:
+    for txn in (2, 3, 4, 5):
+        shard.send(large_row(shard, txn, txn))
+    with pytest.raises(Overloaded, match="transaction 1 first"):
+        sent_meanwhile(shard, large_row(shard, 1, 1), large_row(shard, 2, 20), applied=False)
+    shard.send(large_row(shard, 1, 10))
+
+
+def test_what_is_on_the_way_counts_for_its_transaction(shard: Shard, little_memory: None) -> None:
+    create(shard, OTHER)
+    create(shard, THIRD)
+    for txn in (1, 2, 3, 4):
+        shard.send(large_row(shard, txn, txn))
+    with pytest.raises(LimitReached, match="over 32000"):
+        sent_meanwhile(shard, large_row(shard, 1, 1, OTHER), large_row(shard, 1, 1, THIRD), applied=False)
+
+
+def test_what_has_come_counts_once(shard: Shard, little_memory: None) -> None:
+    """A transaction that writes to tables side by side is not told that it has more than it has."""
+    create(shard, OTHER)
+    for txn in (2, 3, 4):
+        shard.send(large_row(shard, txn, txn))
+    sent_meanwhile(shard, large_row(shard, 1, 1), large_row(shard, 1, 1, OTHER), applied=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_they_write_all_come_to_their_ends(
+    shard: Shard, little_memory: None, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """In any order, in several tables, with leaders that follow each other, and with more or less flushed."""
+    monkeypatch.setattr(row_service, "WAIT_SECONDS", 0.001)
+    dice, tables = random.Random(seed), (TABLE, OTHER, THIRD)
+    for table in tables[1:]:
+        create(shard, table)
+    plans = {txn: plan(dice, tables) for txn in range(1, 16)}
+    wrote: dict[int, set[str]] = {}
+    refused: set[int] = set()
+    while plans:
+        txn = dice.choice(sorted(plans.keys() - refused))
+        table, size = plans[txn][-1]
+        request = shard.request(txn, "upsert", table_of({dice.getrandbits(60): "x" * size}), shard.status.last)
+        request.table = table
+        try:
+            shard.send(request)
+        except Overloaded:
+            refused.add(txn)
+            if any(shard.shard.table(each).rows.unflushed for each in tables):
+                shard.flush()
+                refused.clear()
+        else:
+            plans[txn].pop()
+            wrote.setdefault(txn, set()).add(table)
+            refused.clear()
+        assert refused < plans.keys(), f"each of {sorted(refused)} waits for the others"
+        assert shard.service._rows._used() <= row_service.HARD_LIMIT_BYTES + row_service.TXN_LIMIT_BYTES
+        if not plans[txn]:
+            del plans[txn]
+            for each in sorted(wrote[txn]):
+                end(shard, txn, each)
+        if dice.random() < 0.1:
+            shard.restart()
+
+
+def plan(dice: random.Random, tables: Sequence[str]) -> list[tuple[str, int]]:
+    """Writes that come to no more than a transaction may have; each takes some 700 bytes besides its value."""
+    left, writes = dice.randint(5_000, 31_000), []
+    while left > 1_500:
+        size = dice.randint(1_000, min(left, 15_000))
+        writes.append((dice.choice(tables), max(size - 800, 1)))
+        left -= size
+    return writes
