@@ -13,9 +13,8 @@ from txnstatus.catalog import commands as catalog
 from txnstatus.catalog import grants
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
-from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import InvalidArgument, NotFound
+from txnstatus.errors import InvalidArgument, NotFound, PlacedElsewhere, Unavailable
 from txnstatus.names import check_renamed, check_table_name
 from txnstatus.proto import admin_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -106,13 +105,15 @@ class Granting:
         A request that was answered before finds the table under the new name.
         """
         check_renamed(request.table, request.new_name)
+        name = request.new_name
         try:
-            table_id = await self._id_of(request.new_name)
+            table_id = await self._id_of(name)
         except NotFound:
-            table_id = await self._id_of(request.table)
-        asked, shard = table_pb.RenameTableRequest(), shard_of_table_id(table_id)
+            name = request.table
+            table_id = await self._id_of(name)
+        asked, shard = table_pb.RenameTableRequest(), self._cluster.shard_of_table(name)  # it has answered
         asked.CopyFrom(request)
-        asked.table_id = table_id
+        asked.table_id, asked.shard = table_id, shard
         home = self._cluster.shard_by_hash(request.new_name)
         answers = [await self._rename(each, asked) for each in dict.fromkeys((home, shard))]
         granted = self._cluster.state.grants.get(request.table)
@@ -123,7 +124,10 @@ class Granting:
 
     async def _rename(self, shard: int, request: table_pb.RenameTableRequest) -> table_pb.RenameTableResponse:
         group, method, response = shard_group(shard), "txnstatus.Table/RenameTable", table_pb.RenameTableResponse
-        return await self._client.call_leader(group, method, request, response, CALL_SECONDS)
+        try:
+            return await self._client.call_leader(group, method, request, response, CALL_SECONDS)
+        except PlacedElsewhere as error:
+            raise Unavailable(f"{request.table} has gone to another shard meanwhile: {error.message}") from error
 
     async def _id_of(self, table: str) -> str:
         """Raises NotFound."""

@@ -1,21 +1,22 @@
-"""Keepers: which shard keeps a table, by the table's name.
+"""Keepers: which shard keeps a table, by the table's name, or by its id.
 
-The hash of the name says which shard keeps a table, or knows which one it has placed it in, and says so. What a process
-has heard holds for as long as the table is there, so it is asked once.
+The hash of the name, or the number that the id begins with, says which shard keeps a table, or knows which one has it,
+and says so. What a process has heard holds until that one is split, so it is asked once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from google.protobuf.message import Message
 
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
+from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import NotAuthorized, PlacedElsewhere, TxnError
+from txnstatus.errors import NotAuthorized, PlacedElsewhere, TxnError, Unavailable
 from txnstatus.process.background import Tasks
 from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.roles import Role
@@ -46,53 +47,93 @@ class Keepers:
 
         Each call hears the leader's answer, or Unavailable.
         """
-        by_shard: defaultdict[int, list[Call]] = defaultdict(list)
-        for name, call in calls:
-            shard = self._client.cluster.shard_of_table(name)
-            by_shard[shard].append(_ByName(call, name, self, method, response))
+        cluster = self._client.cluster
+        self._ask([_ByName(call, name, self, method, response, cluster.shard_of_table(name)) for name, call in calls])
+
+    def ask_by_id(self, method: str, calls: Sequence[tuple[str, Call]], response: type[Message]) -> None:
+        """As `ask`, by the tables' ids. Raises ValueError where one is no table's."""
+        cluster = self._client.cluster
+        self._ask([_ById(call, id_, self, method, response, cluster.shard_of(id_)) for id_, call in calls])
+
+    def _ask(self, calls: Sequence[_OfTable]) -> None:
+        by_shard: defaultdict[int, list[_OfTable]] = defaultdict(list)
+        for call in calls:
+            by_shard[call.shard].append(call)
         for shard, asking in by_shard.items():
-            self._client.ask_leader(shard_group(shard), method, asking, response, CALL_SECONDS)
+            first = asking[0]
+            self._client.ask_leader(shard_group(shard), first.method, asking, first.response, CALL_SECONDS)
 
-    def placed(self, call: _ByName, shard: int) -> None:
+    def placed(self, call: _OfTable) -> None:
         """The shard that was asked says which one keeps the table."""
-        self._client.cluster.keeps(call.name, shard)
-        if shard in self._client.cluster.state.shards:
-            self.ask(call.method, [(call.name, call.origin)], call.response)
+        if call.shard in self._client.cluster.state.shards:
+            call.note(self._client.cluster)
+            self._ask([call.again()])
         else:
-            self._tasks.spawn(self._ask_unheard_of(call, shard))
+            self._tasks.spawn(self._ask_unheard_of(call))
 
-    async def _ask_unheard_of(self, call: _ByName, shard: int) -> None:
-        """Its group was added a moment ago."""
+    async def _ask_unheard_of(self, call: _OfTable) -> None:
+        """Its group was added a moment ago, or the shard was split off."""
         try:
             await self._catalog.refresh()
         except TxnError as error:
             call.origin.tell(error)
         else:
-            self.placed(call, shard)
+            if call.shard in self._client.cluster.state.shards:
+                self.placed(call)
+            else:
+                call.origin.tell(Unavailable(f"the catalog has no shard {call.shard} yet, which keeps {call.table}"))
 
 
-class _ByName(PassedOn):
+class _OfTable(PassedOn):
     """A call for the shard that keeps a table."""
 
-    __slots__ = ("_keepers", "method", "name", "response")
+    __slots__ = ("_keepers", "method", "response", "shard", "table")
 
-    def __init__(self, origin: Call, name: str, keepers: Keepers, method: str, response: type[Message]) -> None:
+    def __init__(
+        self, origin: Call, table: str, keepers: Keepers, method: str, response: type[Message], shard: int
+    ) -> None:
+        """`table`: by what it is asked for. `shard`: the one to ask."""
         super().__init__(origin, origin.request)
-        self.name, self.method, self.response = name, method, response
+        self.table, self.method, self.response, self.shard = table, method, response, shard
         self._keepers = keepers
+
+    def again(self) -> Self:
+        return type(self)(self.origin, self.table, self._keepers, self.method, self.response, self.shard)
+
+    def note(self, cluster: ClusterMap) -> None:
+        """The shard keeps it."""
+        raise NotImplementedError
 
     def _hear(self, answer: Any) -> None:
         if isinstance(answer, PlacedElsewhere) and not self.origin.is_over:
-            self._keepers.placed(self, answer.shard)
+            self.shard = answer.shard
+            self._keepers.placed(self)
         else:
-            super()._hear(self._refused(answer) or answer)
+            super()._hear(answer)
+
+
+class _ById(_OfTable):
+    __slots__ = ()
+
+    def note(self, cluster: ClusterMap) -> None:
+        cluster.has_gone(self.table, self.shard)
+
+
+class _ByName(_OfTable):
+    __slots__ = ()
+
+    def note(self, cluster: ClusterMap) -> None:
+        cluster.keeps(self.table, self.shard)
+
+    def _hear(self, answer: Any) -> None:
+        super()._hear(self._refused(answer) or answer)
 
     def _refused(self, answer: Any) -> NotAuthorized | None:
         """A table is found by a name that it had, too. Who reads it so has to have the role on what it is called now:
         that name may be another table's by then, or its own again."""
         view = self.origin.view
-        if view is None or not isinstance(answer, table_pb.ScanResponse) or answer.table.name == self.name:
+        if view is None or not isinstance(answer, table_pb.ScanResponse) or answer.table.name == self.table:
             return None
         if view.has(Role.READER, answer.table.name):
             return None
-        return NotAuthorized(f"what was called {self.name} then is for {Role.READER} on what it is called now")
+        return NotAuthorized(f"what was called {self.table} then is for {Role.READER} on what it is called now")

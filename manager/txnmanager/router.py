@@ -55,24 +55,36 @@ def _by_txn_id(ways: Ways, method: MethodDescriptor) -> Handler:
     return pass_on
 
 
-def _by_shard(shard_of: Callable[[Any], int]) -> Route:
-    def to_leader(ways: Ways, method: MethodDescriptor) -> Handler:
-        client, name, response = ways.client, full_name(method), GetMessageClass(method.output_type)
+def _by_shard(ways: Ways, method: MethodDescriptor) -> Handler:
+    client, name, response = ways.client, full_name(method), GetMessageClass(method.output_type)
 
-        @takes_calls
-        def pass_on(calls: Sequence[Call]) -> None:
-            by_shard: defaultdict[int, list[Call]] = defaultdict(list)
-            for call in calls:
-                try:
-                    by_shard[shard_of(call.request)].append(call)
-                except TxnError as error:
-                    call.tell(error)
-            for shard, asked in by_shard.items():
-                client.ask_leader(shard_group(shard), name, asked, response, CALL_SECONDS)
+    @takes_calls
+    def pass_on(calls: Sequence[Call]) -> None:
+        by_shard: defaultdict[int, list[Call]] = defaultdict(list)
+        for call in calls:
+            by_shard[call.request.shard].append(call)
+        for shard, asked in by_shard.items():
+            client.ask_leader(shard_group(shard), name, asked, response, CALL_SECONDS)
 
-        return pass_on
+    return pass_on
 
-    return to_leader
+
+def _by_table_id(ways: Ways, method: MethodDescriptor) -> Handler:
+    keepers, name, response = ways.keepers, full_name(method), GetMessageClass(method.output_type)
+
+    @takes_calls
+    def pass_on(calls: Sequence[Call]) -> None:
+        asked: list[tuple[str, Call]] = []
+        for call in calls:
+            try:
+                shard_of_table_id(call.request.table_id)
+            except ValueError:
+                call.tell(NotFound(f"no table with id {call.request.table_id!r}"))
+            else:
+                asked.append((call.request.table_id, call))
+        keepers.ask_by_id(name, asked, response)
+
+    return pass_on
 
 
 def _by_name(name_of: Callable[[Any], str]) -> Route:
@@ -94,16 +106,8 @@ def _by_name(name_of: Callable[[Any], str]) -> Route:
     return to_leader
 
 
-def _shard_of_id(request: Any) -> int:
-    try:
-        return shard_of_table_id(request.table_id)
-    except ValueError:
-        raise NotFound(f"no table with id {request.table_id!r}") from None
-
-
 _by_table = _by_name(lambda request: request.table)
 _by_its_name = _by_name(lambda request: request.name)
-_by_table_id = _by_shard(_shard_of_id)
 
 ROUTES: Mapping[str, Route] = {
     "txnstatus.TxnManager.AbortTransaction": _by_txn_id,
@@ -119,7 +123,7 @@ ROUTES: Mapping[str, Route] = {
     "txnstatus.Compactions.RenewCompaction": _by_table_id,
     "txnstatus.Compactions.CompleteCompaction": _by_table_id,
     "txnstatus.Compactions.FailCompaction": _by_table_id,
-    "txnstatus.Audit.AuditShard": _by_shard(lambda request: request.shard),
+    "txnstatus.Audit.AuditShard": _by_shard,
     "txnstatus.Audit.AuditTable": _by_table_id,
     "txnstatus.Audit.AuditTransaction": _by_table_id,
     "txnstatus.Audit.AdoptDirectories": _by_table_id,

@@ -14,7 +14,7 @@ from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import IllegalState, NotAuthorized, NotFound, TxnError
+from txnstatus.errors import IllegalState, NotAuthorized, NotFound, PlacedElsewhere, TxnError, Unavailable
 from txnstatus.names import check_table_name
 from txnstatus.proto import savepoint_pb2 as pb
 from txnstatus.proto import table_pb2 as table_pb
@@ -32,7 +32,7 @@ class Savepoints:
         self._keepers = keepers
 
     async def create_savepoint(self, request: pb.CreateSavepointRequest) -> pb.CreateSavepointResponse:
-        """The home comes last: once it has the name, all others hold the savepoint.
+        """The home comes last: once it has the name, all others hold the savepoint; and what was split off meanwhile.
 
         What refuses it takes it back everywhere. Raises InvalidArgument, AlreadyExists, LimitReached, NotFound,
         SnapshotTooOld.
@@ -45,9 +45,13 @@ class Savepoints:
             by_shard[self._client.cluster.shard_of_table(name)].append(name)
         home = self._client.cluster.shard_by_hash(request.name)
         others = [shard for shard in (by_shard if request.tables else self._shards()) if shard != home]
+        known = set(self._shards())
         try:
             await self._hold_all(others, request, by_shard)
             held = await self._hold(home, request, by_shard[home], is_home=True)
+            while split_off := await self._split_off_since(known):
+                others += split_off
+                await self._hold_all(split_off, request, by_shard)
             if [each.savepoint_id for each in await self._held()].count(held.savepoint_id) <= len(others):
                 raise IllegalState(f"savepoint {request.name!r} was released while it was made")
         except TxnError as error:
@@ -74,7 +78,10 @@ class Savepoints:
         await self._hear_of_all()
         if request.owner and not request.as_operator:
             await self._check_owner(request)
+        known = set(self._shards())
         await self._drop(request.savepoint_id, [*(shard for shard in self._shards() if shard != home), home])
+        while split_off := await self._split_off_since(known):
+            await self._drop(request.savepoint_id, split_off)
         return pb.ReleaseSavepointResponse()
 
     async def _check_owner(self, request: pb.ReleaseSavepointRequest) -> None:
@@ -89,6 +96,13 @@ class Savepoints:
     async def _hear_of_all(self) -> None:
         """Shards of a group that was added a moment ago are asked, too. Raises Unavailable."""
         await self._catalog.refresh()
+
+    async def _split_off_since(self, known: set[int]) -> list[int]:
+        """Shards that the catalog has by now: they have what another one had when it was split. `known`: grows."""
+        await self._hear_of_all()
+        found = [shard for shard in self._shards() if shard not in known]
+        known.update(found)
+        return found
 
     async def _find(self, table: str) -> None:
         """Hears who keeps it, also where it is dropped by now."""
@@ -111,7 +125,10 @@ class Savepoints:
         self, shard: int, request: pb.CreateSavepointRequest, here: Sequence[str], *, is_home: bool
     ) -> pb.SavepointInfo:
         asked = pb.HoldSavepointRequest(savepoint=request, here=here, is_home=is_home)
-        answer = await self._ask(shard, "SavepointHolder/HoldSavepoint", asked, pb.HoldSavepointResponse)
+        try:
+            answer = await self._ask(shard, "SavepointHolder/HoldSavepoint", asked, pb.HoldSavepointResponse)
+        except PlacedElsewhere as error:
+            raise Unavailable(f"a table was split off meanwhile: {error.message}") from error
         return answer.savepoint
 
     async def _drop(self, savepoint_id: str, shards: Sequence[int]) -> None:

@@ -19,7 +19,6 @@ from txnmanager.tables import Tables
 from txnstatus.catalog import commands as catalog
 from txnstatus.catalog.catalog import FIRST_GROUP, shard_group, to_wire
 from txnstatus.catalog.client import CatalogClient
-from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.membership import check_address, drain_of
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import CommitUnknown, Forgotten, IllegalState, NotFound, TxnError
@@ -88,7 +87,7 @@ class TxnManager:
             return
         group = self._group_near(near)
         if group is None:
-            shard = shard_of_table_id(found[asked.index(near)].table_id)
+            shard = self._cluster.shard_of_table(near)  # it has answered
             self._cluster.keeps(near, shard)
             group = self._cluster.state.group_of(shard_group(shard))
         writes = [_FirstWrites(call, found[: len(call.request.first_writes)]) for call in calls if not call.is_over]
@@ -235,6 +234,10 @@ class ClusterView:
     async def migrate_shard(self, request: admin_pb.MigrateShardRequest) -> admin_pb.MigrateShardResponse:
         state = await self._catalog.change(catalog.MigrateShard(request.shard, request.group))
         return admin_pb.MigrateShardResponse(catalog=to_wire(state.public()))
+
+    async def split_shard(self, request: admin_pb.SplitShardRequest) -> admin_pb.SplitShardResponse:
+        state = await self._catalog.change(catalog.SplitShard(request.shard, request.new_shard))
+        return admin_pb.SplitShardResponse(catalog=to_wire(state.public()))
 
     async def place_database(self, request: admin_pb.PlaceDatabaseRequest) -> admin_pb.PlaceDatabaseResponse:
         state = await self._catalog.change(catalog.PlaceDatabase(request.database, request.group))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from txnmanager.keepers import CALL_SECONDS
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.client import CatalogClient
-from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.catalog.cluster_map import asked_by_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument
 from txnstatus.limits import MAX_OPS_PER_CALL, check_count
@@ -48,7 +48,7 @@ class TxnSavepoints:
         if unknown := by_shard.keys() - set(self._client.cluster.state.shards):
             raise InvalidArgument(f"{by_shard[min(unknown)][0][:100]!r} is in no shard that there is")
 
-        async def ask(shard: int, table_ids: list[str]) -> None:
+        async def ask(shard: int, table_ids: Sequence[str]) -> None:
             part = type(request)()
             part.CopyFrom(request)
             del part.table_ids[:]
@@ -56,14 +56,14 @@ class TxnSavepoints:
             full = f"txnstatus.TxnSavepoints/{method}"
             await self._client.call_leader(shard_group(shard), full, part, response, CALL_SECONDS)
 
-        await asyncio.gather(*(ask(*each) for each in by_shard.items()))
+        await asyncio.gather(*(asked_by_id(self._client.cluster, *each, ask) for each in by_shard.items()))
 
     def _by_shard(self, table_ids: Iterable[str]) -> dict[int, list[str]]:
         """Raises InvalidArgument."""
         found: defaultdict[int, list[str]] = defaultdict(list)
         for table_id in dict.fromkeys(table_ids):
             try:
-                shard = shard_of_table_id(table_id)
+                shard = self._client.cluster.shard_of(table_id)
             except ValueError:
                 raise InvalidArgument(f"{table_id[:100]!r} is no table's id: savepoints are of tables") from None
             found[shard].append(table_id)

@@ -58,6 +58,7 @@ def right(world: World, kind: str) -> pb.CatalogCommand:
         "remove_node": pb.CatalogCommand(remove_node={"node_id": "n1"}),
         "rebalance": pb.CatalogCommand(rebalance={}),
         "migrate_shard": pb.CatalogCommand(migrate_shard={"shard": 0, "group": "group-0"}),
+        "split_shard": pb.CatalogCommand(split_shard={"shard": 0, "new_shard": 4}),
         "finish_migration": pb.CatalogCommand(finish_migration={"shard": 0, "number": 1}),
         "found": pb.CatalogCommand(found={"state": catalog(world)}),
         "register_foreign": pb.CatalogCommand(register_foreign={"name": "there", "address": "127.0.0.1:1"}),

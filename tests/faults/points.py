@@ -67,6 +67,7 @@ CATALOG_COMMANDS = (
     "ReservePlace",
     "FreePlace",
     "MigrateShard",
+    "SplitShard",
     "FinishMigration",
     "Found",
     "RegisterForeign",
@@ -77,7 +78,7 @@ REPLACEMENT = {"ReplaceNode", "MoveReplica", "FinishReplacement"}
 MEMBERSHIP = {"AddNode", "DrainNode", "RemoveNode", "Rebalance"}
 ADDITION = {
     *("AddGroup", "PlaceDatabase", "PlaceTable", "ReservePlace", "FreePlace", "Grant", "Revoke", "ForgetGrants"),
-    *("MigrateShard", "FinishMigration", "Leaves", "Arrives"),
+    *("MigrateShard", "SplitShard", "FinishMigration", "Leaves", "Arrives", "Splits"),
 }
 FOUNDING = "Found"
 NEEDS_RANGES = {
@@ -148,7 +149,7 @@ POINTS = (
     *(Point(f"status.{when}.{command}") for command in STATUS_COMMANDS for when in ("before", "after")),
     *(Point(f"shard.{when}.{command}") for command in SHARD_COMMANDS for when in ("before", "after")),
     *(Point(f"catalog.{when}.{command}") for command in CATALOG_COMMANDS for when in ("before", "after")),
-    *(Point(f"part.{when}.{what}") for what in ("Leaves", "Arrives") for when in ("before", "after")),
+    *(Point(f"part.{when}.{what}") for what in ("Leaves", "Arrives", "Splits") for when in ("before", "after")),
     Point("status.before_participate"),
     Point("status.after_participate"),
     Point("shard.before_register"),

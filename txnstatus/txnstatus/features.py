@@ -17,8 +17,8 @@ FIRST = 1
 REGISTERED = 2
 """The level from which on nodes say in the catalog which version they are of."""
 PLACES = 3
-"""The level from which on a place is reserved in the catalog for who makes a table there, and shards go from one group
-to another."""
+"""The level from which on a place is reserved in the catalog for who makes a table there, shards go from one group
+to another, and are split."""
 
 
 @value
@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, Mapping[int, Sequence[str]]] = {
             "RaiseLevel",  # proposed once every node has said that it does the level above
         ),
         REGISTERED: ("RegisterNode", "SetLimit", "AddNode", "DrainNode", "RemoveNode", "Rebalance"),
-        PLACES: ("ReservePlace", "FreePlace", "MigrateShard", "FinishMigration"),
+        PLACES: ("ReservePlace", "FreePlace", "MigrateShard", "SplitShard", "FinishMigration"),
     },
     "status": {
         FIRST: (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from txnparticipant.leader.machine import ShardMachine
+from txnparticipant.leader.machine import ShardMachine, keeper_among
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.catalog.catalog import (
     CATALOG,
@@ -17,12 +17,13 @@ from txnstatus.catalog.catalog import (
     range_number,
     status_group,
 )
-from txnstatus.catalog.cluster_map import part_of
+from txnstatus.foreign import foreign_name
+from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.parts import Parts
 from txnstatus.status.machine import StatusMachine
 from txnstatus.status.records import TxnRecord
 from txnstatus.status.table import TxnStatusTable
-from txnstatus.types import DECIDED_COMMIT, TERMINAL, ParticipantState, TxnId, TxnState
+from txnstatus.types import DECIDED_COMMIT, TERMINAL, ParticipantId, ParticipantState, TxnId, TxnState
 
 PREPARED, COMMITTED = ParticipantState.COMMIT_IN_PROGRESS, ParticipantState.COMMITTED
 
@@ -43,8 +44,10 @@ class Cut:
             if isinstance(machine, StatusMachine):
                 yield machine.table
 
-    def shard(self, part: str) -> ParticipantShard | None:
-        found = self._machines().get(part)
+    def keeper(self, participant_id: ParticipantId) -> ParticipantShard | None:
+        """The shard that keeps a participant."""
+        machines = self._machines()
+        found = machines.get(keeper_among(machines, participant_id) or "")
         return found.shard if isinstance(found, ShardMachine) else None
 
     def range_of(self, txn_id: TxnId) -> TxnStatusTable | None:
@@ -67,7 +70,7 @@ class Cut:
                 found[status_group(number)] = TxnId(end)
         return found
 
-    def _machines(self) -> dict[str, object]:
+    def _machines(self) -> dict[str, StateMachine]:
         return {part: machine for group in self.groups.values() for part, machine in group.machines.items()}
 
 
@@ -102,12 +105,11 @@ def _of_committed(cut: Cut, record: TxnRecord) -> Iterator[str]:
     """All participants of what has committed have prepared it, and published it where it is complete."""
     is_over = record.state in TERMINAL
     for participant in record.participants.values():
-        part = part_of(participant.participant_id)
-        if part is None:
+        if foreign_name(participant.participant_id) is not None:
             continue
-        shard = cut.shard(part)
+        shard = cut.keeper(participant.participant_id)
         if shard is None:
-            yield f"transaction {record.txn_id} has committed on {participant.name}, and {part} is not in the cut"
+            yield f"transaction {record.txn_id} has committed on {participant.name}, whose shard is not in the cut"
             continue
         if record.txn_id in shard.forgotten or shard.find(participant.participant_id) is None:
             continue

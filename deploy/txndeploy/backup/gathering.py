@@ -1,7 +1,8 @@
 """Shards that were on their way when a cluster's logs ended, each at a moment of its own: each is in one group again.
 
 What a log says of a shard counts, and not what the catalog does, whose log may end before it heard, or after. Where a
-shard has left one log, and is in no other, it comes back.
+shard has left one log, and is in no other, it comes back. Where one was split, and then a log begins again in which it
+is whole yet, it is split there, too: a table is in one shard.
 """
 
 from __future__ import annotations
@@ -9,23 +10,62 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from txnparticipant.leader.machine import ShardMachine
+from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.catalog.catalog import CatalogState, range_number
-from txnstatus.raft.migration import Arrives
-from txnstatus.raft.parts import Parts, arriving, forgetting, releasing
+from txnstatus.raft.migration import Arrives, Splits
+from txnstatus.raft.parts import Parts, arriving, forgetting, releasing, splitting
 
 
 def gathered(state: CatalogState, groups: Mapping[str, Parts]) -> CatalogState:
     """The catalog by what the groups have then, which this changes, too. `groups`: those of which anything is left."""
     found = dict(state.parts)
-    for part in state.parts:
+    unheard = {part for machine in groups.values() for part in _shards(machine)} - found.keys()
+    for part in [*found, *sorted(unheard)]:
         if range_number(part) is None and (group := _gather(part, groups)) is not None:
             found[part] = group
-    unsettled = {part: each for part, each in state.migrations.items() if not _is_in(part, found[part], groups)}
+    _split_again(groups)
+    # What is split is split by its log, or stays whole: then the new shard begins with nothing.
+    unsettled = {
+        part: each
+        for part, each in state.migrations.items()
+        if each.new_shard is None and not _is_in(part, found[part], groups)
+    }
     # No migration to come may have a number that a log has seen.
     seen = max((number for machine in groups.values() for number in machine.migrations.numbers.values()), default=0)
-    if (found, unsettled) == (state.parts, state.migrations) and seen <= state.version:
+    origins = _origins(groups) | dict(state.origins)
+    if (found, unsettled, origins) == (state.parts, state.migrations, state.origins) and seen <= state.version:
         return state
-    return replace(state, parts=found, migrations=unsettled, version=max(state.version, seen) + 1)
+    version = max(state.version, seen) + 1
+    return replace(state, parts=found, migrations=unsettled, origins=origins, version=version)
+
+
+def _shards(machine: Parts) -> dict[str, ParticipantShard]:
+    return {part: each.shard for part, each in machine.machines.items() if isinstance(each, ShardMachine)}
+
+
+def _origins(groups: Mapping[str, Parts]) -> dict[int, int]:
+    """Shards, and those that have given them tables."""
+    shards = [shard for machine in groups.values() for shard in _shards(machine).values()]
+    return {gone.shard: shard.shard for shard in shards for gone in shard.gone.values()}
+
+
+def _split_again(groups: Mapping[str, Parts]) -> None:
+    """Of two shards that have a table the one with the higher number has it: it was split off the other one."""
+    there = {shard.shard: (part, shard) for machine in groups.values() for part, shard in _shards(machine).items()}
+    for number, (part, shard) in sorted(there.items(), reverse=True):
+        for group in groups.values():
+            for whole, other in _shards(group).items():
+                share = tuple(sorted(table.table_id for table in other.tables() if table.table_id in shard.came))
+                if other.shard < number and share:
+                    _split(whole, part, share, group)
+
+
+def _split(whole: str, part: str, share: tuple[str, ...], group: Parts) -> None:
+    """The group gives the share away, which is in another one's log by now."""
+    number = max(group.migrations.numbers.values(), default=0) + 1
+    group.apply([releasing(whole, number), splitting(Splits(whole, number, part, share))])
+    group.apply([releasing(part, number + 1), forgetting(part, number + 1)])
 
 
 def _is_in(part: str, group: str, groups: Mapping[str, Parts]) -> bool:

@@ -11,6 +11,7 @@ from txndeploy.backup.cut import Cut, contradictions
 from txndeploy.backup.files import Backup
 from txndeploy.node.config import NodeConfig
 from txndeploy.node.machines import group_machine
+from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard import commands
 from txnstatus import features
 from txnstatus.catalog.catalog import CATALOG, CatalogState, shard_group, to_wire
@@ -81,7 +82,7 @@ def _renewed(state: CatalogState, config: NodeConfig, cluster_id: str) -> Catalo
 
 def _of_backup(backup: Backup, group: str, cut: Cut) -> tuple[Meta, Iterable[bytes]]:
     """What the backup has of a group. One that is not in it, as where all its replicas were lost, begins with its
-    parts, and nothing in them but where tables are that others keep, and that it would have by their names."""
+    parts, and nothing in them but where tables are that others keep, and that it would have by their names or ids."""
     if group in backup.groups:
         return backup.meta(group), backup.chunks(group)
     machine = group_machine(lambda: cut.catalog.range_span, HybridClock(lambda: 0))
@@ -91,6 +92,9 @@ def _of_backup(backup: Backup, group: str, cut: Cut) -> tuple[Meta, Iterable[byt
         for name in sorted(table.name for table in keeper.tables()):
             if (part := shard_group(cluster.shard_by_hash(name))) in parts:
                 machine.apply([address(part) + commands.encode(commands.PlaceTable(name, keeper.shard))])
+        for lost in machine.machines.values():
+            if isinstance(lost, ShardMachine):
+                lost.shard.gave_once(keeper)
     return Meta(Entry(b"", 1, 1), Entry(b"", 2, 1), ()), machine.snapshot()
 
 

@@ -13,13 +13,13 @@ from txndeploy.local.cluster import wait_until
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, show, tells_errors
 from txndeploy.terminal.output import Field, Listing, console, plain, status_line
-from txnstatus.catalog.catalog import shard_group
+from txnstatus.catalog.catalog import CatalogState, shard_group
 from txnstatus.catalog.migrations import half_of
 from txnstatus.proto import admin_pb2
 
 commands = typer.Typer(rich_markup_mode=None)
 group_app = typer.Typer(help="Add groups of replicas, each with its log, and split them.", no_args_is_help=True)
-shard_app = typer.Typer(help="Move shards, each with its tables, to other groups.", no_args_is_help=True)
+shard_app = typer.Typer(help="Move shards, each with its tables, to other groups; split them.", no_args_is_help=True)
 database_app = typer.Typer(help="Say where new tables of a database are, and look at it.", no_args_is_help=True)
 commands.add_typer(group_app, name="group")
 commands.add_typer(shard_app, name="shard")
@@ -55,18 +55,17 @@ def split(
 @shard_app.command("list")
 @tells_errors
 def shard_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: TimeoutOption = 10.0) -> None:
-    """List the shards, the group that each is in, and where it is on its way to."""
+    """List the shards, the group that each is in, where it is on its way to, and which one it was split off."""
     with txnclient.connect(cluster, timeout=timeout) as client:
         state = listings.catalog(client)
-    rows = [
-        {
-            "shard": shard,
-            "group": state.parts[shard_group(shard)],
-            "goes_to": under_way.group if (under_way := state.migrations.get(shard_group(shard))) else None,
-        }
-        for shard in state.shards
-    ]
-    fields = (Field("shard", "shard"), Field("group", "group"), Field("goes_to", "on its way to"))
+    rows = [_row(state, shard) for shard in state.shards]
+    fields = (
+        Field("shard", "shard"),
+        Field("group", "group"),
+        Field("goes_to", "on its way to"),
+        Field("split_into", "is split into"),
+        Field("split_off", "was split off"),
+    )
     show(Listing("shards", fields, rows, title="shards"), as_json=as_json)
 
 
@@ -84,6 +83,44 @@ def shard_move(
     """
     with txnclient.connect(cluster, timeout=60.0) as client:
         _move(client, [shard], group, timeout)
+
+
+@shard_app.command("split")
+@tells_errors
+def shard_split(
+    cluster: ClusterOption,
+    shard: Annotated[int, typer.Argument(min=0, help="Its number.")],
+    timeout: TimeoutOption = 600.0,
+) -> None:
+    """Split a shard in two by its tables, while the cluster serves. The new one is in the same group: move it from there.
+
+    The tables with a half of the recent work go, each with its past and its id. Those that had a name in common stay
+    together. New tables with names that the shard has by their hashes are in either of them from then on.
+    """
+    with txnclient.connect(cluster, timeout=60.0) as client, status_line("shard is split") as tell:
+        new = listings.catalog(client).shards[-1] + 1
+        tell(f"shard {shard} is split into {shard} and {new}")
+        asked = admin_pb2.SplitShardRequest(shard=shard, new_shard=new)
+        client.call("txnstatus.Admin/SplitShard", asked, admin_pb2.SplitShardResponse)
+        wait_until(partial(_is_split, client, shard_group(shard), new), f"shard {new} split off {shard}", timeout)
+    console().print(plain(f"Shard {shard} is split: a half of its work is shard {new}'s."))
+
+
+def _is_split(client: txnclient.Client, part: str, new_shard: int) -> bool:
+    under_way = listings.catalog(client).migrations.get(part)
+    return under_way is None or under_way.new_shard != new_shard
+
+
+def _row(state: CatalogState, shard: int) -> dict[str, object]:
+    under_way = state.migrations.get(shard_group(shard))
+    is_split = under_way is not None and under_way.new_shard is not None
+    return {
+        "shard": shard,
+        "group": state.parts[shard_group(shard)],
+        "goes_to": under_way.group if under_way and not is_split else None,
+        "split_into": under_way.new_shard if under_way else None,
+        "split_off": state.origins.get(shard),
+    }
 
 
 def _move(client: txnclient.Client, shards: Sequence[int], group: str, timeout: float) -> None:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from txnstatus.catalog.catalog import shard_group
-from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.catalog.cluster_map import asked_by_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError, Unavailable
 from txnstatus.foreign import foreign_name
@@ -184,25 +184,24 @@ class Chronicler:
         by_shard: defaultdict[int, list[str]] = defaultdict(list)
         for table_id in sorted(ids):
             if foreign_name(table_id) is None:
-                by_shard[shard_of_table_id(table_id)].append(table_id)
+                by_shard[self._client.cluster.shard_of(table_id)].append(table_id)
         found: Counts = {}
+
+        async def count(shard: int, table_ids: Sequence[str]) -> None:
+            asked = pb.CountCommitsRequest(table_ids=table_ids, since=since)
+            method, response = "txnstatus.CommitCounter/CountCommits", pb.CountCommitsResponse
+            answer = await self._client.call_leader(shard_group(shard), method, asked, response, COUNT_SECONDS)
+            async for each in _in_turns(answer.counts):
+                if each.txn_id in txn_ids:
+                    found[each.table_id, each.txn_id] = each
+
         for shard, names in by_shard.items():
             for start in range(0, len(names), MAX_LISTED):
-                asked = pb.CountCommitsRequest(table_ids=names[start : start + MAX_LISTED], since=since)
                 try:
-                    answer = await self._client.call_leader(
-                        shard_group(shard),
-                        "txnstatus.CommitCounter/CountCommits",
-                        asked,
-                        pb.CountCommitsResponse,
-                        COUNT_SECONDS,
-                    )
+                    await asked_by_id(self._client.cluster, shard, names[start : start + MAX_LISTED], count)
                 except TxnError as error:
                     log.info("what transactions did in shard %d is not counted: %s", shard, error.message)
                     break
-                async for each in _in_turns(answer.counts):
-                    if each.txn_id in txn_ids:
-                        found[each.table_id, each.txn_id] = each
         return found
 
     async def list_timeline(self, request: pb.ListTimelineRequest) -> pb.ListTimelineResponse:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from txndeploy.node.hosting import Service
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog import commands as cmd
-from txnstatus.catalog.catalog import shard_number
 from txnstatus.catalog.client import CatalogClient
-from txnstatus.catalog.cluster_map import shard_of_table_id
+from txnstatus.catalog.cluster_map import part_of
 from txnstatus.catalog.grants import moved
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.roles import Granted
+from txnstatus.types import ParticipantId
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,11 @@ class Forgetting:
         on_tables = [each for each in self._cluster.state.grants.values() if each.table_id]
         if not on_tables:
             return
-        there = {shard_number(part): service for part, service in self._led() if isinstance(service, ShardService)}
+        there = {part: service for part, service in self._led() if isinstance(service, ShardService)}
         for granted in on_tables:
-            service = there.get(shard_of_table_id(granted.table_id))
+            service = there.get(part_of(ParticipantId(granted.table_id)) or "")
+            if service is None or not service.shard.keeps(granted.table_id):
+                service = next((each for each in there.values() if granted.table_id in each.shard.came), None)
             if service is not None:
                 table = service.shard.find(granted.table_id)
                 if table is None or table.is_database or table.dropped is not None:

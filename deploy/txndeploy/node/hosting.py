@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from txndeploy.node.migrating import Migrating
+from txnparticipant.leader.machine import keeper_among
 from txnparticipant.leader.service import ShardService
 from txnstatus.catalog.catalog import CatalogState, range_number, shard_group
-from txnstatus.catalog.cluster_map import part_of
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import TxnError
 from txnstatus.names import check_table_name
@@ -127,7 +127,7 @@ class Hosting:
             shard.has_applied(step)
 
     def _shard(self, participant_id: ParticipantId) -> ShardService | None:
-        part = part_of(participant_id)
+        part = keeper_among(self._machine.machines, participant_id)
         service = self.services.get(part) if part is not None else None
         return service if isinstance(service, ShardService) else None
 
@@ -154,7 +154,9 @@ class Hosting:
     def _changes(self, state: CatalogState) -> Iterator[bytes]:
         """What is missing, and what is no longer wanted; a range that is younger than the map stays."""
         there, migrations = self._machine.machines, self._machine.migrations
-        missing = (part for part in state.parts_of(self._driver.group.group) if part not in there)
+        missing = (
+            part for part in state.parts_of(self._driver.group.group) if part not in there and part not in state.unborn
+        )
         yield from (opening(part) for part in missing if part not in migrations.numbers)
         for part in there:
             number = range_number(part)

@@ -3,6 +3,8 @@
 The leader of the group that a shard goes to asks the leader of the other one for it. That one lets it go, by an entry
 of its log; from then on nobody serves the shard, until all of its state is in the log that it goes to. Each step can
 be done again, by whoever leads then; once the shard is there, the catalog says so.
+
+A shard that is split leaves its log, too, and is back with the next entry, with another one beside it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from txnstatus.catalog.catalog import CatalogState, shard_number
+from txnparticipant.leader.machine import ShardMachine
+from txnstatus.catalog.catalog import CatalogState, shard_group, shard_number
 from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.commands import FinishMigration
@@ -20,8 +23,8 @@ from txnstatus.errors import TxnError, Unavailable
 from txnstatus.process.failpoints import failpoint
 from txnstatus.proto import admin_pb2
 from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.migration import Arrives
-from txnstatus.raft.parts import Parts, arriving, releasing
+from txnstatus.raft.migration import Arrives, Splits
+from txnstatus.raft.parts import Parts, arriving, releasing, splitting
 from txnstatus.raft.proposals import Proposal
 from txnstatus.replicated import Rejected
 
@@ -48,12 +51,15 @@ class Migrating:
             if migration.group != group:
                 continue
             try:
-                await self._fetch(part, migration, state.parts[part])
+                if migration.new_shard is None:
+                    await self._fetch(part, migration, state.parts[part])
+                else:
+                    await self._split(part, migration.number, shard_group(migration.new_shard))
                 await self._catalog.change(FinishMigration(shard_number(part), migration.number))
             except TxnError as error:
-                log.warning("%s does not come to %s yet: %s", part, group, error.message)
+                log.warning("%s does not come to %s yet, or as two: %s", part, group, error.message)
             else:
-                log.info("%s has come from %s to %s", part, state.parts[part], group)
+                log.info("%s of %s is in %s now: %s", part, state.parts[part], group, migration)
 
     async def _fetch(self, part: str, migration: Migration, source: str) -> None:
         """Has all of it in this group's log."""
@@ -67,6 +73,21 @@ class Migrating:
             await propose(self._driver, arriving(arrives))
             failpoint("part.after.Arrives", Unavailable)
             chunk += 1
+
+    async def _split(self, part: str, number: int, new_part: str) -> None:
+        """Has this group's log have it as two."""
+        its = self._machine.migrations
+        if its.numbers.get(new_part, 0) >= number:
+            return
+        await leave(self._machine, self._driver, part, number)
+        released = its.released.get(part)
+        if released is None or released.number != number:
+            raise Unavailable(f"{part} has left {self._driver.group.group} otherwise than by {number}")
+        machine = released.machine
+        assert isinstance(machine, ShardMachine), f"{part} is no shard"
+        failpoint("part.before.Splits", Unavailable)
+        await propose(self._driver, splitting(Splits(part, number, new_part, machine.shard.half())))
+        failpoint("part.after.Splits", Unavailable)
 
 
 class Releasing:
@@ -93,10 +114,15 @@ class Releasing:
         if migration is None or migration.number != number:
             group = self._driver.group.group
             raise Unavailable(f"by the catalog that is known here {part:.100} does not leave {group} by {number}")
-        if self._machine.migrations.numbers.get(part, 0) < number:
-            failpoint("part.before.Leaves", Unavailable)
-            await propose(self._driver, releasing(part, number))
-            failpoint("part.after.Leaves", Unavailable)
+        await leave(self._machine, self._driver, part, number)
+
+
+async def leave(machine: Parts, driver: RaftDriver, part: str, number: int) -> None:
+    """Has the part out of the group's log. Raises as `propose`."""
+    if machine.migrations.numbers.get(part, 0) < number:
+        failpoint("part.before.Leaves", Unavailable)
+        await propose(driver, releasing(part, number))
+        failpoint("part.after.Leaves", Unavailable)
 
 
 async def propose(driver: RaftDriver, command: bytes) -> None:

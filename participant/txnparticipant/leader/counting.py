@@ -25,10 +25,15 @@ class CommitCounter:
     """Raises NotTheLeader where this replica does not lead, or cannot prove it."""
 
     async def count_commits(self, request: pb.CountCommitsRequest) -> pb.CountCommitsResponse:
-        """Counts of the tables that are there: of those that are gone it tells nothing."""
+        """Counts of the tables that are there: of those that are dropped and forgotten it tells nothing.
+
+        Raises PlacedElsewhere where another shard has got one.
+        """
         self.check_lease()
         check_count(len(request.table_ids), "tables", MAX_LISTED)
         wanted = set(request.table_ids)
+        if gone := next((each for each in request.table_ids if each in self.shard.gone), None):
+            raise self.shard.no_table(gone)
         response = pb.CountCommitsResponse()
         for table in [each for each in self.shard.tables() if each.table_id in wanted]:
             tally = counting.Tally()

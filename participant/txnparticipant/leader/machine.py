@@ -59,6 +59,11 @@ class ShardMachine:
         outcome = table.apply(RegisterParticipants(command.txn_id, command.owner, participants))
         return outcome if isinstance(outcome, Rejected) else None
 
+    def divide(self, other: StateMachine, share: Sequence[str]) -> None:
+        """Implements raft.machine.Divisible. `share`: ids of tables."""
+        assert isinstance(other, ShardMachine), "shards and ranges are no parts of each other"
+        self.shard.divide(other.shard, set(share))
+
     # ---- for status ranges in the same log
 
     def unready(self, txn_id: TxnId, participant_id: ParticipantId) -> TxnError | None:
@@ -103,8 +108,21 @@ def shards_here(machines: Callable[[], Mapping[str, StateMachine]]) -> Here:
     """`machines`: the parts of a group, for its status ranges."""
 
     def find(txn_id: TxnId, participant_id: ParticipantId) -> ShardMachine | None:
-        part = part_of(participant_id)
-        machine = machines().get(part) if part is not None else None
+        there = machines()
+        machine = there.get(keeper_among(there, participant_id) or "")
         return machine if isinstance(machine, ShardMachine) and machine.is_with(txn_id) else None
 
     return find
+
+
+def keeper_among(machines: Mapping[str, StateMachine], participant_id: ParticipantId) -> str | None:
+    """The shard that keeps a participant, by its name as a part, if it is one of these."""
+    if (part := part_of(participant_id)) is None:
+        return None
+    began = machines.get(part)
+    if isinstance(began, ShardMachine) and participant_id not in began.shard.gone:
+        return part
+    came = (
+        name for name, each in machines.items() if isinstance(each, ShardMachine) and participant_id in each.shard.came
+    )
+    return next(came, None)

@@ -53,14 +53,15 @@ class Renaming:
 
         Where transactions are named in the answer, they are at work on the table, and nothing has changed.
 
-        Raises InvalidArgument, NotFound, AlreadyExists; IllegalState for a name that is another shard's.
+        Raises InvalidArgument, NotFound, AlreadyExists; IllegalState for a name that is another shard's;
+        PlacedElsewhere where the table has gone.
         """
         self._check_lease()
         check_renamed(request.table, request.new_name)
         if not request.request_id:
             raise InvalidArgument("a rename needs a request id")
         try:
-            keeper = shard_of_table_id(request.table_id)
+            keeper = request.shard if request.HasField("shard") else shard_of_table_id(request.table_id)
         except ValueError:
             raise NotFound(f"no table with id {request.table_id!r:.100}") from None
         if keeper != self._shard.shard:

@@ -114,7 +114,7 @@ class TableService:
                 raise IllegalState(f"table {name} is placed in {own}, and stays there; it cannot be in {wanted}")
             return
         shard = await self._ranges.placement(name, here, wanted)
-        if shard == here or (self._shard.names.ended(name) and not wanted):
+        if shard == here or (self._shard.names.ended(name) and wanted in ("", own)):
             return
         await self._propose(cmd.PlaceTable(name, shard))
         self._shard.table(name)

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from txnparticipant.leader.registering import Propose, Registering
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import dropping
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.txn_savepoints import Step
@@ -68,7 +67,7 @@ class TxnSavepointService:
     def _participant(self, table_id: str) -> TableState:
         found = self.shard.find(table_id)
         if found is None:
-            raise dropping.no_table(table_id, self.shard.shard)
+            raise self.shard.no_table(table_id)
         return found
 
 

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from txnparticipant.shard import commands as cmd
-from txnparticipant.shard import dropping, savepoints, snapshot
+from txnparticipant.shard import dividing, dropping, savepoints, snapshot
 from txnparticipant.shard.adoption import adopt
 from txnparticipant.shard.changes import (
     OP_OF_COMMAND,
@@ -23,11 +24,12 @@ from txnparticipant.shard.changes import (
 from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_held, check_table
 from txnparticipant.shard.naming import Names
+from txnparticipant.shard.placing import Placed
 from txnparticipant.shard.records import Dropped, FormerNames, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
 from txnparticipant.shard.translation import retirable_until
-from txnstatus.errors import AlreadyExists, IllegalState, NotFound, forgotten
+from txnstatus.errors import AlreadyExists, IllegalState, NotFound, TxnError, forgotten
 from txnstatus.id_sets import NOBODYS, IdSet
 from txnstatus.proto import participant_pb2 as pb
 from txnstatus.replicated import Rejected, Story
@@ -35,7 +37,7 @@ from txnstatus.types import NO_TIMESTAMP, ParticipantId, ParticipantState, Times
 
 
 class ParticipantShard:
-    """The state of one shard. Only `apply` and `restore` change it."""
+    """The state of one shard. Only `apply`, `divide`, `gave_once` and `restore` change it."""
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
@@ -45,6 +47,10 @@ class ParticipantShard:
         self.apart_below = TxnId(0)
         """Transactions with lower ids are of before the shard came to its log: they ask it as one of another log, even
         where their records are in the same one."""
+        self.gone: dict[str, dividing.Gone] = {}
+        """Id → a table that was here, and another shard has got."""
+        self.came: frozenset[str] = frozenset()
+        """Ids of tables that have come from another shard, whatever became of them here."""
         self.forgotten = NOBODYS
         """Transactions that are over for good; what still comes for one is late, and refused."""
         self._savepoints: dict[str, cmd.Savepoint] = {}
@@ -137,10 +143,12 @@ class ParticipantShard:
 
     def _of_nothing(self, command: cmd.TxnCommand | cmd.TableCommand) -> ShardApplied | Rejected:
         """A command for a table that is not there. Who never came to one that is gone ends there all the same."""
-        number = command.table_id.removeprefix(f"{self.shard}.")
-        if isinstance(command, cmd.AbortTxn) and number.isdecimal() and int(number) < self._next_table_number:
-            return ShardApplied()
-        return Rejected(dropping.no_table(command.table_id, self.shard))
+        table_id = command.table_id
+        if isinstance(command, cmd.AbortTxn) and table_id not in self.gone:
+            number = table_id.removeprefix(f"{self.shard}.")
+            if table_id in self.came or (number.isdecimal() and int(number) < self._next_table_number):
+                return ShardApplied()
+        return Rejected(self.no_table(table_id))
 
     def find(self, table_id: str) -> TableState | None:
         """A table, or a database. Nobody creates those: one is here while it is in a transaction's record."""
@@ -221,7 +229,36 @@ class ParticipantShard:
             if table.is_database and not table.txns:
                 del self._tables[table.table_id]
 
+    def divide(self, other: ParticipantShard, share: Collection[str]) -> None:
+        """Gives an empty one the tables of the share, as far as these can go, with what their transactions and the
+        savepoints need there. `share`: ids."""
+        going = {table.table_id: table for table in dividing.divisible(self._tables, share)}
+        placed = {name for table in going.values() for name in dividing.names(table)}
+        other._tables, other.came = going, frozenset(going)
+        other.forgotten, other.apart_below = self.forgotten, self.apart_below
+        other._savepoints = {each: replace(held, is_home=False) for each, held in self._savepoints.items()}
+        other.names = Names(other.shard, going, {})
+        self.gone |= {id_: dividing.Gone(id_, other.shard, table.location) for id_, table in going.items()}
+        self.came -= going.keys()
+        self._tables = {id_: table for id_, table in self._tables.items() if id_ not in going}
+        elsewhere = {name: Placed(name, other.shard) for name in placed}
+        self.names = Names(self.shard, self._tables, self.names.placed | elsewhere)
+
+    def gave_once(self, other: ParticipantShard) -> None:
+        """What came to the other one may have come from this one, of which all else is lost."""
+        for table_id in sorted(other.came):
+            table = other._tables.get(table_id)
+            self.gone[table_id] = dividing.Gone(table_id, other.shard, table.location if table else "")
+
     # ---- questions
+
+    def keeps(self, table_id: str) -> bool:
+        """Whether it is this one that knows what became of a table."""
+        return table_id in self.came or (table_id.startswith(f"{self.shard}.") and table_id not in self.gone)
+
+    def half(self) -> tuple[str, ...]:
+        """Ids of tables with about a half of the work."""
+        return dividing.half(self._tables.values())
 
     def table(self, name: str) -> TableState:
         """Raises NotFound, PlacedElsewhere."""
@@ -245,10 +282,15 @@ class ParticipantShard:
         return table.name if table else table_id
 
     def table_by_id(self, table_id: str) -> TableState:
-        """Raises NotFound."""
+        """Raises NotFound, PlacedElsewhere."""
         if (found := self._tables.get(table_id)) is None:
-            raise dropping.no_table(table_id, self.shard)
+            raise self.no_table(table_id)
         return found
+
+    def no_table(self, table_id: str) -> TxnError:
+        """The answer to whoever means by an id what is not here."""
+        gone = self.gone.get(table_id)
+        return gone.elsewhere() if gone else dropping.no_table(table_id, self.shard)
 
     def record(self, table_id: str, txn_id: TxnId) -> TableTxn | None:
         """What there is of the transaction on the participant."""
@@ -257,7 +299,7 @@ class ParticipantShard:
 
     def free_location(self, wanted: str) -> str:
         """The wanted location, or one beside it, where no table of this shard is, or was and has left something."""
-        taken = {table.location for table in self._tables.values()}
+        taken = {*(each.location for each in self._tables.values()), *(each.location for each in self.gone.values())}
         numbered = (f"{wanted}.{number}" for number in range(1, len(taken) + 1))
         return next(location for location in (wanted, *numbered) if location not in taken)
 
@@ -331,6 +373,8 @@ class ParticipantShard:
             placed=[snapshot.placed_to_wire(self.names.placed[name]) for name in sorted(self.names.placed)],
             savepoints=[snapshot.savepoint_to_wire(self._savepoints[each]) for each in sorted(self._savepoints)],
             apart_below=self.apart_below,
+            gone=[snapshot.gone_to_wire(self.gone[each]) for each in sorted(self.gone)],
+            came=sorted(self.came),
         )
         return snapshot.chunks(wire, [self._tables[table_id] for table_id in sorted(self._tables)])
 
@@ -345,6 +389,8 @@ class ParticipantShard:
         self._next_table_number = wire.next_table_number
         self.forgotten = IdSet.from_wire(wire.forgotten)
         self.apart_below = TxnId(wire.apart_below)
+        self.gone = {each.table_id: snapshot.gone_from_wire(each) for each in wire.gone}
+        self.came = frozenset(wire.came)
         self._tables = tables
         self.names = Names(self.shard, tables, {each.name: snapshot.placed_from_wire(each) for each in wire.placed})
         self._savepoints = {each.savepoint_id: snapshot.savepoint_from_wire(each) for each in wire.savepoints}
@@ -357,6 +403,7 @@ class ParticipantShard:
         with self._story.told_if_broken():
             self.names.check_invariants()
             for table in self._tables.values():
+                assert self.keeps(table.table_id), f"{table.table_id} has gone, or never came"
                 check_table(table, self.forgotten)
                 check_held(table, savepoints.held_at(self.savepoints(), table))
 

@@ -15,6 +15,7 @@ from txnparticipant.locks.locks import Claim, Request
 from txnparticipant.rows.changed_keys import ChangedKeys, Commit
 from txnparticipant.rows.memrowset import Flush, Fold, RowSet, TableRows, changed_keys
 from txnparticipant.shard.commands import Savepoint, dead_rows_from_wire, dead_rows_to_wire
+from txnparticipant.shard.dividing import Gone
 from txnparticipant.shard.placing import Placed
 from txnparticipant.shard.records import Dropped, FormerNames, TableTxn
 from txnparticipant.shard.schemas import Schemas
@@ -53,7 +54,9 @@ _FAILURES = Codec(Failures, pb.ShardSnapshot.Failures)
 _FILE_DELETES = Codec(FileDeletes, table_pb.FileDeletes)
 _SAVEPOINT = Codec(Savepoint, pb.ShardSnapshot.Savepoint)
 _PLACED = Codec(Placed, pb.ShardSnapshot.Placed)
+_GONE = Codec(Gone, pb.ShardSnapshot.Gone)
 placed_to_wire, placed_from_wire = _PLACED.to_wire, _PLACED.from_wire
+gone_to_wire, gone_from_wire = _GONE.to_wire, _GONE.from_wire
 savepoint_to_wire, savepoint_from_wire = _SAVEPOINT.to_wire, _SAVEPOINT.from_wire
 VERSION = 3
 CHUNK = 200

@@ -80,7 +80,10 @@ class CatalogState:
     reserved: reserving.Reserved = ()
     """Places in which somebody makes a table right now."""
     migrations: Mapping[str, Migration] = field(default_factory=dict)
-    """Shards that go to another group, by their names as parts; each is one of its old group until it is there."""
+    """Shards that go to another group, or are split, by their names as parts; each is one of its old group until it is
+    there."""
+    origins: Mapping[int, int] = field(default_factory=dict)
+    """Shards that were split off others, and which they were split off."""
 
     @property
     def ticket_key(self) -> int:
@@ -127,6 +130,22 @@ class CatalogState:
         for shard in self.shards:
             found.setdefault(self.parts[shard_group(shard)], []).append(shard)
         return {group: tuple(shards) for group, shards in sorted(found.items())}
+
+    @cached_property
+    def families(self) -> Mapping[int, Sequence[int]]:
+        """The shards that there were at first, or came with a group, each with all that was split off it."""
+        found: dict[int, list[int]] = {}
+        for shard in self.shards:  # in the order in which they came
+            first = shard
+            while first in self.origins:
+                first = self.origins[first]
+            found.setdefault(first, []).append(shard)
+        return found
+
+    @property
+    def unborn(self) -> frozenset[str]:
+        """Shards that are being split off, by their names as parts: their group's log has them with that."""
+        return frozenset(shard_group(each.new_shard) for each in self.migrations.values() if each.new_shard is not None)
 
     def check_placement(self, group: str) -> None:
         """Raises InvalidArgument where no table can be in a group of this name."""
@@ -275,9 +294,12 @@ class CatalogState:
             ],
             reserved=map(reserving.to_wire, self.reserved),
             migrations=[
-                pb.CatalogState.Migration(shard=shard_number(part), group=each.group, number=each.number)
+                pb.CatalogState.Migration(
+                    shard=shard_number(part), group=each.group, number=each.number, new_shard=each.new_shard
+                )
                 for part, each in sorted(self.migrations.items())
             ],
+            origins=[pb.CatalogState.Origin(shard=shard, of=of) for shard, of in sorted(self.origins.items())],
         )
 
     @classmethod
@@ -317,8 +339,13 @@ class CatalogState:
             wire.level or features.FIRST,
             tuple(Move(move.group, move.old_node, move.new_node) for move in wire.moves),
             tuple(map(reserving.from_wire, wire.reserved)),
-            {shard_group(each.shard): Migration(each.group, each.number) for each in wire.migrations},
+            {shard_group(each.shard): _migration(each) for each in wire.migrations},
+            {each.shard: each.of for each in wire.origins},
         )
+
+
+def _migration(wire: pb.CatalogState.Migration) -> Migration:
+    return Migration(wire.group, wire.number, wire.new_shard if wire.HasField("new_shard") else None)
 
 
 to_wire, from_wire = CatalogState.to_wire, CatalogState.from_wire

@@ -101,7 +101,7 @@ def _changed(state: CatalogState, command: cmd.Command) -> CatalogState:
         case cmd.Grant() | cmd.Revoke() | cmd.ForgetGrants():
             grants = grants_after(state.grants, command)
             return state if grants == state.grants else replace(state, grants=grants)
-        case cmd.MigrateShard() | cmd.FinishMigration():
+        case cmd.MigrateShard() | cmd.SplitShard() | cmd.FinishMigration():
             return migrations.changed(state, command)
         case cmd.SetLimit():
             limits = limits_after(state.limits, command)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from txnstatus.catalog.catalog import CatalogState, shard_group
-from txnstatus.errors import InvalidArgument, NotFound, Unavailable
+from txnstatus.errors import InvalidArgument, NotFound, PlacedElsewhere, Unavailable
 from txnstatus.foreign import check_foreign_name, foreign_name
 from txnstatus.rpc.identity import check_cluster
 from txnstatus.types import ParticipantId
@@ -31,6 +31,8 @@ class ClusterMap:
         self._reach = dict(reach or {})
         self._keepers: dict[str, int] = {}
         """Names of tables → the shards that were heard to keep them; those heard of last are the last."""
+        self._gone: dict[str, int] = {}
+        """Ids of tables → the shards that were heard to keep them, where these are not those that they begin with."""
         self._listeners: list[Callable[[CatalogState], None]] = []
         self._changed = asyncio.Event()
 
@@ -105,11 +107,34 @@ class ClusterMap:
         """The shard that keeps all of this name, unless it has placed the table elsewhere."""
         return zlib.crc32(name.encode()) % self.state.participant_shards
 
+    def shard_of(self, table_id: str) -> int:
+        """The shard that keeps the table, as far as this process has heard; or that knows which one does.
+
+        Raises ValueError where that is no table's id.
+        """
+        keeper = self._gone.get(table_id) if self._gone else None
+        return shard_of_table_id(table_id) if keeper is None else keeper
+
+    def has_gone(self, table_id: str, shard: int) -> None:
+        """Another shard than its id says keeps the table, by the word of the one that kept it."""
+        _note(self._gone, table_id, shard)
+
     def shard_in(self, group: str, name: str) -> int:
         """The shard that keeps a table placed in the group. Raises InvalidArgument where none can be."""
         self.state.check_placement(group)
         shards = self.state.shards_of[group]
         return shards[zlib.crc32(name.encode()) % len(shards)]
+
+    def shard_beside(self, shard: int, name: str, group: str) -> int:
+        """The shard that is to keep a new table: one by whose hash the name is, or one that was split off it.
+
+        `group`: of those that are there; empty: wherever they are.
+        """
+        state = self.state
+        family = [each for each in state.families[shard] if not group or state.parts[shard_group(each)] == group] or [
+            shard
+        ]
+        return family[zlib.crc32(name.encode()) // state.participant_shards % len(family)]
 
     def keeps(self, name: str, shard: int) -> None:
         """A shard keeps the table: for as long as there is one of this name.
@@ -119,10 +144,7 @@ class ClusterMap:
         """
         if shard not in self.state.shards:
             return
-        self._keepers.pop(name, None)
-        self._keepers[name] = shard
-        if len(self._keepers) > MAX_KEEPERS:
-            del self._keepers[next(iter(self._keepers))]
+        _note(self._keepers, name, shard)
 
     def known_keeper(self, name: str) -> int | None:
         """The shard that was heard to keep a table."""
@@ -166,12 +188,39 @@ class ClusterMap:
             )
 
 
+async def asked_by_id(
+    cluster: ClusterMap, shard: int, table_ids: Sequence[str], ask: Callable[[int, Sequence[str]], Awaitable[None]]
+) -> None:
+    """Asks a shard about its tables; where some have gone, about each alone, and who has it about that one.
+
+    Raises what `ask` does, and Unavailable.
+    """
+    try:
+        await ask(shard, table_ids)
+    except PlacedElsewhere as placed:
+        if len(table_ids) > 1:
+            await asyncio.gather(*(asked_by_id(cluster, shard, [each], ask) for each in table_ids))
+            return
+        if placed.shard not in cluster.state.shards:
+            raise Unavailable(f"the catalog has no shard {placed.shard} yet, which keeps {table_ids[0]}") from placed
+        cluster.has_gone(table_ids[0], placed.shard)
+        await asked_by_id(cluster, placed.shard, table_ids, ask)
+
+
+def _note(keepers: dict[str, int], table: str, shard: int) -> None:
+    keepers.pop(table, None)
+    keepers[table] = shard
+    if len(keepers) > MAX_KEEPERS:
+        del keepers[next(iter(keepers))]
+
+
 def shard_of_table_id(table_id: str) -> int:
-    """A table id is `SHARD.NUMBER`. Raises ValueError."""
+    """A table id is `SHARD.NUMBER`: the shard in which it was made, which keeps it or knows which one does. Raises
+    ValueError."""
     return int(table_id.split(".", 1)[0])
 
 
 @functools.lru_cache(maxsize=KEPT_PARTS)
 def part_of(participant_id: ParticipantId) -> str | None:
-    """The shard, by its name as a part of a group, that a participant is in; None: it is foreign."""
+    """The shard, by its name as a part of a group, in which a participant began; None: it is foreign."""
     return shard_group(shard_of_table_id(participant_id)) if foreign_name(participant_id) is None else None

@@ -223,8 +223,16 @@ class MigrateShard:
 
 
 @value
+class SplitShard:
+    """A half of a shard's tables is to be a shard of its own."""
+
+    shard: int
+    new_shard: int
+
+
+@value
 class FinishMigration:
-    """It is there."""
+    """It is there, or split."""
 
     shard: int
     number: int
@@ -257,6 +265,7 @@ Command = (
     | ReservePlace
     | FreePlace
     | MigrateShard
+    | SplitShard
     | FinishMigration
 )
 

@@ -24,11 +24,13 @@ class Move:
 
 @value
 class Migration:
-    """A shard is on its way to a group's log."""
+    """A shard is on its way to a group's log; or it is split, and stays in its own."""
 
     group: str
     number: int
     """The version of the catalog that said so first."""
+    new_shard: int | None = None
+    """The shard that gets a half of its tables."""
 
 
 @value

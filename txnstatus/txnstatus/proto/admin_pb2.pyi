@@ -142,6 +142,20 @@ class MigrateShardResponse(_message.Message):
     catalog: _catalog_pb2.CatalogState
     def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
 
+class SplitShardRequest(_message.Message):
+    __slots__ = ("shard", "new_shard")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    NEW_SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    new_shard: int
+    def __init__(self, shard: _Optional[int] = ..., new_shard: _Optional[int] = ...) -> None: ...
+
+class SplitShardResponse(_message.Message):
+    __slots__ = ("catalog",)
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    catalog: _catalog_pb2.CatalogState
+    def __init__(self, catalog: _Optional[_Union[_catalog_pb2.CatalogState, _Mapping]] = ...) -> None: ...
+
 class AddGroupRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

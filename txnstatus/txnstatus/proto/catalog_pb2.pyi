@@ -16,7 +16,7 @@ class GetCatalogRequest(_message.Message):
     def __init__(self, known_version: _Optional[int] = ..., wait_millis: _Optional[int] = ...) -> None: ...
 
 class CatalogState(_message.Message):
-    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited", "level", "moves", "reserved", "migrations")
+    __slots__ = ("format", "version", "range_span", "nodes", "groups", "next_range", "floor", "options", "replacement", "replication", "participant_shards", "foreign", "cluster_id", "joined", "placements", "grants", "ticket_keys", "is_public", "revoked", "limited", "level", "moves", "reserved", "migrations", "origins")
     class Drain(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         SERVES: _ClassVar[CatalogState.Drain]
@@ -141,14 +141,23 @@ class CatalogState(_message.Message):
         leads_to: _containers.RepeatedScalarFieldContainer[str]
         def __init__(self, number: _Optional[str] = ..., owner: _Optional[str] = ..., table: _Optional[str] = ..., place: _Optional[_Iterable[str]] = ..., leads_to: _Optional[_Iterable[str]] = ...) -> None: ...
     class Migration(_message.Message):
-        __slots__ = ("shard", "group", "number")
+        __slots__ = ("shard", "group", "number", "new_shard")
         SHARD_FIELD_NUMBER: _ClassVar[int]
         GROUP_FIELD_NUMBER: _ClassVar[int]
         NUMBER_FIELD_NUMBER: _ClassVar[int]
+        NEW_SHARD_FIELD_NUMBER: _ClassVar[int]
         shard: int
         group: str
         number: int
-        def __init__(self, shard: _Optional[int] = ..., group: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+        new_shard: int
+        def __init__(self, shard: _Optional[int] = ..., group: _Optional[str] = ..., number: _Optional[int] = ..., new_shard: _Optional[int] = ...) -> None: ...
+    class Origin(_message.Message):
+        __slots__ = ("shard", "of")
+        SHARD_FIELD_NUMBER: _ClassVar[int]
+        OF_FIELD_NUMBER: _ClassVar[int]
+        shard: int
+        of: int
+        def __init__(self, shard: _Optional[int] = ..., of: _Optional[int] = ...) -> None: ...
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RANGE_SPAN_FIELD_NUMBER: _ClassVar[int]
@@ -173,6 +182,7 @@ class CatalogState(_message.Message):
     MOVES_FIELD_NUMBER: _ClassVar[int]
     RESERVED_FIELD_NUMBER: _ClassVar[int]
     MIGRATIONS_FIELD_NUMBER: _ClassVar[int]
+    ORIGINS_FIELD_NUMBER: _ClassVar[int]
     format: int
     version: int
     range_span: int
@@ -197,10 +207,11 @@ class CatalogState(_message.Message):
     moves: _containers.RepeatedCompositeFieldContainer[CatalogState.Move]
     reserved: _containers.RepeatedCompositeFieldContainer[CatalogState.Reservation]
     migrations: _containers.RepeatedCompositeFieldContainer[CatalogState.Migration]
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ..., level: _Optional[int] = ..., moves: _Optional[_Iterable[_Union[CatalogState.Move, _Mapping]]] = ..., reserved: _Optional[_Iterable[_Union[CatalogState.Reservation, _Mapping]]] = ..., migrations: _Optional[_Iterable[_Union[CatalogState.Migration, _Mapping]]] = ...) -> None: ...
+    origins: _containers.RepeatedCompositeFieldContainer[CatalogState.Origin]
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., range_span: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[CatalogState.Node, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[CatalogState.Group, _Mapping]]] = ..., next_range: _Optional[int] = ..., floor: _Optional[int] = ..., options: _Optional[_Iterable[_Union[CatalogState.Option, _Mapping]]] = ..., replacement: _Optional[_Union[CatalogState.Replacement, _Mapping]] = ..., replication: _Optional[int] = ..., participant_shards: _Optional[int] = ..., foreign: _Optional[_Iterable[_Union[CatalogState.Foreign, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., joined: _Optional[_Iterable[_Union[CatalogState.Joined, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[CatalogState.Placement, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[CatalogState.Granted, _Mapping]]] = ..., ticket_keys: _Optional[_Iterable[_Union[CatalogState.TicketKey, _Mapping]]] = ..., is_public: _Optional[bool] = ..., revoked: _Optional[_Iterable[str]] = ..., limited: _Optional[_Iterable[_Union[CatalogState.Limited, _Mapping]]] = ..., level: _Optional[int] = ..., moves: _Optional[_Iterable[_Union[CatalogState.Move, _Mapping]]] = ..., reserved: _Optional[_Iterable[_Union[CatalogState.Reservation, _Mapping]]] = ..., migrations: _Optional[_Iterable[_Union[CatalogState.Migration, _Mapping]]] = ..., origins: _Optional[_Iterable[_Union[CatalogState.Origin, _Mapping]]] = ...) -> None: ...
 
 class CatalogCommand(_message.Message):
-    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit", "raise_level", "register_node", "add_node", "drain_node", "remove_node", "rebalance", "reserve_place", "free_place", "migrate_shard", "finish_migration")
+    __slots__ = ("add_range", "drop_range", "set_option", "replace_node", "move_replica", "finish_replacement", "found", "register_foreign", "remove_foreign", "add_group", "place_database", "grant", "revoke", "forget_grants", "turn_ticket_key", "distrust", "set_limit", "raise_level", "register_node", "add_node", "drain_node", "remove_node", "rebalance", "reserve_place", "free_place", "migrate_shard", "finish_migration", "split_shard")
     class Found(_message.Message):
         __slots__ = ("state",)
         STATE_FIELD_NUMBER: _ClassVar[int]
@@ -342,6 +353,13 @@ class CatalogCommand(_message.Message):
         shard: int
         group: str
         def __init__(self, shard: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+    class SplitShard(_message.Message):
+        __slots__ = ("shard", "new_shard")
+        SHARD_FIELD_NUMBER: _ClassVar[int]
+        NEW_SHARD_FIELD_NUMBER: _ClassVar[int]
+        shard: int
+        new_shard: int
+        def __init__(self, shard: _Optional[int] = ..., new_shard: _Optional[int] = ...) -> None: ...
     class FinishMigration(_message.Message):
         __slots__ = ("shard", "number")
         SHARD_FIELD_NUMBER: _ClassVar[int]
@@ -419,6 +437,7 @@ class CatalogCommand(_message.Message):
     FREE_PLACE_FIELD_NUMBER: _ClassVar[int]
     MIGRATE_SHARD_FIELD_NUMBER: _ClassVar[int]
     FINISH_MIGRATION_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_SHARD_FIELD_NUMBER: _ClassVar[int]
     add_range: CatalogCommand.AddRange
     drop_range: CatalogCommand.DropRange
     set_option: CatalogCommand.SetOption
@@ -446,4 +465,5 @@ class CatalogCommand(_message.Message):
     free_place: CatalogCommand.FreePlace
     migrate_shard: CatalogCommand.MigrateShard
     finish_migration: CatalogCommand.FinishMigration
-    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ..., raise_level: _Optional[_Union[CatalogCommand.RaiseLevel, _Mapping]] = ..., register_node: _Optional[_Union[CatalogCommand.RegisterNode, _Mapping]] = ..., add_node: _Optional[_Union[CatalogCommand.AddNode, _Mapping]] = ..., drain_node: _Optional[_Union[CatalogCommand.DrainNode, _Mapping]] = ..., remove_node: _Optional[_Union[CatalogCommand.RemoveNode, _Mapping]] = ..., rebalance: _Optional[_Union[CatalogCommand.Rebalance, _Mapping]] = ..., reserve_place: _Optional[_Union[CatalogCommand.ReservePlace, _Mapping]] = ..., free_place: _Optional[_Union[CatalogCommand.FreePlace, _Mapping]] = ..., migrate_shard: _Optional[_Union[CatalogCommand.MigrateShard, _Mapping]] = ..., finish_migration: _Optional[_Union[CatalogCommand.FinishMigration, _Mapping]] = ...) -> None: ...
+    split_shard: CatalogCommand.SplitShard
+    def __init__(self, add_range: _Optional[_Union[CatalogCommand.AddRange, _Mapping]] = ..., drop_range: _Optional[_Union[CatalogCommand.DropRange, _Mapping]] = ..., set_option: _Optional[_Union[CatalogCommand.SetOption, _Mapping]] = ..., replace_node: _Optional[_Union[CatalogCommand.ReplaceNode, _Mapping]] = ..., move_replica: _Optional[_Union[CatalogCommand.MoveReplica, _Mapping]] = ..., finish_replacement: _Optional[_Union[CatalogCommand.FinishReplacement, _Mapping]] = ..., found: _Optional[_Union[CatalogCommand.Found, _Mapping]] = ..., register_foreign: _Optional[_Union[CatalogCommand.RegisterForeign, _Mapping]] = ..., remove_foreign: _Optional[_Union[CatalogCommand.RemoveForeign, _Mapping]] = ..., add_group: _Optional[_Union[CatalogCommand.AddGroup, _Mapping]] = ..., place_database: _Optional[_Union[CatalogCommand.PlaceDatabase, _Mapping]] = ..., grant: _Optional[_Union[CatalogCommand.Grant, _Mapping]] = ..., revoke: _Optional[_Union[CatalogCommand.Revoke, _Mapping]] = ..., forget_grants: _Optional[_Union[CatalogCommand.ForgetGrants, _Mapping]] = ..., turn_ticket_key: _Optional[_Union[CatalogCommand.TurnTicketKey, _Mapping]] = ..., distrust: _Optional[_Union[CatalogCommand.Distrust, _Mapping]] = ..., set_limit: _Optional[_Union[CatalogCommand.SetLimit, _Mapping]] = ..., raise_level: _Optional[_Union[CatalogCommand.RaiseLevel, _Mapping]] = ..., register_node: _Optional[_Union[CatalogCommand.RegisterNode, _Mapping]] = ..., add_node: _Optional[_Union[CatalogCommand.AddNode, _Mapping]] = ..., drain_node: _Optional[_Union[CatalogCommand.DrainNode, _Mapping]] = ..., remove_node: _Optional[_Union[CatalogCommand.RemoveNode, _Mapping]] = ..., rebalance: _Optional[_Union[CatalogCommand.Rebalance, _Mapping]] = ..., reserve_place: _Optional[_Union[CatalogCommand.ReservePlace, _Mapping]] = ..., free_place: _Optional[_Union[CatalogCommand.FreePlace, _Mapping]] = ..., migrate_shard: _Optional[_Union[CatalogCommand.MigrateShard, _Mapping]] = ..., finish_migration: _Optional[_Union[CatalogCommand.FinishMigration, _Mapping]] = ..., split_shard: _Optional[_Union[CatalogCommand.SplitShard, _Mapping]] = ...) -> None: ...

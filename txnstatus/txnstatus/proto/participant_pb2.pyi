@@ -94,7 +94,7 @@ class ObjectLock(_message.Message):
     def __init__(self, object: _Optional[str] = ..., mode: _Optional[_Union[_table_pb2.LockMode, str]] = ...) -> None: ...
 
 class ShardSnapshot(_message.Message):
-    __slots__ = ("version", "next_table_number", "tables", "forgotten", "savepoints", "placed", "apart_below")
+    __slots__ = ("version", "next_table_number", "tables", "forgotten", "savepoints", "placed", "apart_below", "gone", "came")
     class TableState(_message.Message):
         __slots__ = ("info", "request_id", "txns", "file_sets", "overwrites", "created", "readable_from", "retired", "rows", "dropped", "before", "locks", "waits", "delete_sets", "additions", "additions_above", "compactions", "switched", "ended", "failures", "schemas", "former")
         INFO_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +206,15 @@ class ShardSnapshot(_message.Message):
         name: str
         shard: int
         def __init__(self, name: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
+    class Gone(_message.Message):
+        __slots__ = ("table_id", "shard", "location")
+        TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+        SHARD_FIELD_NUMBER: _ClassVar[int]
+        LOCATION_FIELD_NUMBER: _ClassVar[int]
+        table_id: str
+        shard: int
+        location: str
+        def __init__(self, table_id: _Optional[str] = ..., shard: _Optional[int] = ..., location: _Optional[str] = ...) -> None: ...
     class Dropped(_message.Message):
         __slots__ = ("txn_id", "owner", "commit_ts", "older")
         TXN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -512,6 +521,8 @@ class ShardSnapshot(_message.Message):
     SAVEPOINTS_FIELD_NUMBER: _ClassVar[int]
     PLACED_FIELD_NUMBER: _ClassVar[int]
     APART_BELOW_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    CAME_FIELD_NUMBER: _ClassVar[int]
     version: int
     next_table_number: int
     tables: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.TableState]
@@ -519,4 +530,6 @@ class ShardSnapshot(_message.Message):
     savepoints: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Savepoint]
     placed: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Placed]
     apart_below: int
-    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.Savepoint, _Mapping]]] = ..., placed: _Optional[_Iterable[_Union[ShardSnapshot.Placed, _Mapping]]] = ..., apart_below: _Optional[int] = ...) -> None: ...
+    gone: _containers.RepeatedCompositeFieldContainer[ShardSnapshot.Gone]
+    came: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., next_table_number: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ShardSnapshot.TableState, _Mapping]]] = ..., forgotten: _Optional[_Union[_common_pb2.IdSet, _Mapping]] = ..., savepoints: _Optional[_Iterable[_Union[ShardSnapshot.Savepoint, _Mapping]]] = ..., placed: _Optional[_Iterable[_Union[ShardSnapshot.Placed, _Mapping]]] = ..., apart_below: _Optional[int] = ..., gone: _Optional[_Iterable[_Union[ShardSnapshot.Gone, _Mapping]]] = ..., came: _Optional[_Iterable[str]] = ...) -> None: ...

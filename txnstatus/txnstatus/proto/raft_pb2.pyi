@@ -295,6 +295,18 @@ class PartArrives(_message.Message):
     goes_on: bool
     def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., chunk: _Optional[int] = ..., data: _Optional[bytes] = ..., is_last: _Optional[bool] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
+class PartSplits(_message.Message):
+    __slots__ = ("part", "number", "new_part", "share")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NEW_PART_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    number: int
+    new_part: str
+    share: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, part: _Optional[str] = ..., number: _Optional[int] = ..., new_part: _Optional[str] = ..., share: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class SnapshotEnd(_message.Message):
     __slots__ = ("chunks", "sha256")
     CHUNKS_FIELD_NUMBER: _ClassVar[int]

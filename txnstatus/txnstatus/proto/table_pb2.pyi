@@ -196,18 +196,20 @@ class AlterTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class RenameTableRequest(_message.Message):
-    __slots__ = ("table", "new_name", "request_id", "wait_millis", "table_id")
+    __slots__ = ("table", "new_name", "request_id", "wait_millis", "table_id", "shard")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     NEW_NAME_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     WAIT_MILLIS_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     table: str
     new_name: str
     request_id: str
     wait_millis: int
     table_id: str
-    def __init__(self, table: _Optional[str] = ..., new_name: _Optional[str] = ..., request_id: _Optional[str] = ..., wait_millis: _Optional[int] = ..., table_id: _Optional[str] = ...) -> None: ...
+    shard: int
+    def __init__(self, table: _Optional[str] = ..., new_name: _Optional[str] = ..., request_id: _Optional[str] = ..., wait_millis: _Optional[int] = ..., table_id: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class RenameTableResponse(_message.Message):
     __slots__ = ("table", "placement", "waits_for")

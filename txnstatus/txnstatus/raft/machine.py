@@ -20,6 +20,14 @@ class StateMachine(Protocol):
     def restoring(self) -> Restoring: ...
 
 
+class Divisible(StateMachine, Protocol):
+    """One that may be split."""
+
+    def divide(self, other: StateMachine, share: Sequence[str]) -> None:
+        """Gives the other one, an empty one of the same kind, what of it the share names, as far as it has that."""
+        ...
+
+
 class Restoring(Protocol):
     """Gets all chunks of a snapshot in their order, then `finish`. Until then the machine's state is what it was.
 

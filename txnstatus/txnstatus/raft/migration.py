@@ -3,6 +3,9 @@
 A part leaves by one entry, at which its state stands still on all replicas alike; from there it is read, and comes into
 the other log chunk by chunk, in pieces where an entry has no room for one. With the last chunk it opens there. Every
 migration of a part has a higher number than the one before: what an old leader still asks for changes nothing.
+
+One that is split leaves, too, and is back with the next entry, as two. So nothing that was on its way to it in between
+meets the half of it.
 """
 
 from __future__ import annotations
@@ -38,6 +41,16 @@ class Arrives:
     is_last: bool
     goes_on: bool = False
     """Whether the next one is more of this one."""
+
+
+@value
+class Splits:
+    """What has left by this number is here again, and a share of it is a new part."""
+
+    part: str
+    number: int
+    new_part: str
+    share: tuple[str, ...]
 
 
 class Released:
@@ -147,6 +160,17 @@ class Migrations:
             return None
         del self.arriving[part]
         return list(coming.whole())
+
+    def split(self, command: Splits) -> Rejected | StateMachine | None:
+        """The part's state, to be split now; None: that is done."""
+        if command.number <= self.numbers.get(command.new_part, 0):
+            return None
+        found = self.released.get(command.part)
+        if found is None or found.number != command.number:
+            return Rejected(IllegalState(f"{command.part} has not left by {command.number}, to be split"))
+        del self.released[command.part]
+        self.numbers[command.new_part] = command.number
+        return found.machine
 
     def arrived(self, command: Arrives) -> None:
         """The part is here, with its state."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
 
 from txnstatus.codec import Codec, wholly_known
 from txnstatus.errors import IllegalState, Unavailable
@@ -16,16 +17,17 @@ from txnstatus.names import kind_and_number
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
-from txnstatus.raft.machine import Restoring, StateMachine
-from txnstatus.raft.migration import Arrives, Arriving, Leaves, Migrations, Released, restored
+from txnstatus.raft.machine import Divisible, Restoring, StateMachine
+from txnstatus.raft.migration import Arrives, Arriving, Leaves, Migrations, Released, Splits, restored
 from txnstatus.raft.proposals import Proposal
 from txnstatus.replicated import Rejected
 
 VERSION = 1
 MAX_NAME_BYTES = 63
 _OPENS, _CLOSES = b"+", b"-"
-_RELEASES, _FORGETS, _ARRIVES = b">", b"~", b"<"
+_RELEASES, _FORGETS, _ARRIVES, _SPLITS = b">", b"~", b"<", b"%"
 _LEAVES, _COMES = Codec(Leaves, pb.PartLeaves), Codec(Arrives, pb.PartArrives)
+_HALVES = Codec(Splits, pb.PartSplits)
 
 
 def address(part: str) -> bytes:
@@ -69,6 +71,11 @@ def forgetting(part: str, number: int) -> bytes:
 def arriving(command: Arrives) -> bytes:
     """The command that brings a chunk of a part's state."""
     return address("") + _ARRIVES + _COMES.to_wire(command).SerializeToString()
+
+
+def splitting(command: Splits) -> bytes:
+    """The command by which a part that has left is here again, as two."""
+    return address("") + _SPLITS + _HALVES.to_wire(command).SerializeToString()
 
 
 class Parts:
@@ -125,6 +132,8 @@ class Parts:
             return self._release(_LEAVES.from_wire(pb.PartLeaves.FromString(told)))
         if what == _ARRIVES:
             return self._arrive(_COMES.from_wire(pb.PartArrives.FromString(told)))
+        if what == _SPLITS:
+            return self._split(_HALVES.from_wire(pb.PartSplits.FromString(told)))
         if what == _FORGETS:
             self.migrations.forget(_LEAVES.from_wire(pb.PartLeaves.FromString(told)))
             return None
@@ -142,16 +151,40 @@ class Parts:
         chunks = self.migrations.arrive(command, is_here=part in self._machines)
         if not isinstance(chunks, list):
             return chunks
-        machine = self._restored.get(part) or self._make(part)
+        machine = self._empty(part)
         if refusal := restored(machine, chunks):
             return refusal
-        kind, number = kind_and_number(part)
         self.migrations.arrived(command)
+        self._come(part, machine)
+        self.on_change()
+        return None
+
+    def _split(self, command: Splits) -> Rejected | None:
+        if command.new_part in self._machines and self.stay(command.new_part) != command.number:
+            return Rejected(IllegalState(f"{command.new_part} is a part of this group"))
+        whole = self.migrations.split(command)
+        if whole is None or isinstance(whole, Rejected):
+            return whole
+        if (expected := self._restored.get(command.part)) is not None:
+            restored(expected, list(whole.snapshot()))
+            whole = expected
+        half = self._empty(command.new_part)
+        cast(Divisible, whole).divide(half, command.share)
+        self._come(command.part, whole)
+        self._come(command.new_part, half)
+        self.on_change()
+        return None
+
+    def _empty(self, part: str) -> StateMachine:
+        """One that a snapshot has gets that one's state: entries may apply while it is restored."""
+        return self._restored.get(part) or self._make(part)
+
+    def _come(self, part: str, machine: StateMachine) -> None:
+        """The part is here from now on, with what it was elsewhere."""
+        kind, number = kind_and_number(part)
         self._open(part, machine)
         self._opened[kind] = max(number, self._opened.get(kind, -1))
         self._arrives(machine)
-        self.on_change()
-        return None
 
     def _change(self, what: bytes, part: str) -> Rejected | None:
         kind, number = kind_and_number(part)
@@ -162,8 +195,7 @@ class Parts:
         elif part not in self._machines:
             if number <= self._opened.get(kind, -1):
                 return Rejected(IllegalState(f"{part} was closed before"))
-            # One that a snapshot has gets that one's state: entries may apply while it is restored.
-            self._open(part, self._restored.get(part) or self._make(part))
+            self._open(part, self._empty(part))
             self._opened[kind] = number
             self.on_change()
         return None

@@ -140,6 +140,7 @@ _CALLS: Mapping[str, Mapping[str, Sequence[Need]]] = {
         "Rebalance": _OPERATES,
         "AddGroup": _OPERATES,
         "MigrateShard": _OPERATES,
+        "SplitShard": _OPERATES,
         "PlaceDatabase": (_on("database", _OWNER, _OPERATOR),),
         "RemoveForeign": _OPERATES,
         "RaiseLevel": _OPERATES,

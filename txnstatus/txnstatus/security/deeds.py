@@ -49,6 +49,7 @@ RECORDED: Mapping[str, Callable[[Any], Mapping[str, str] | None]] = {
     "txnstatus.Admin/Rebalance": _always("stops"),
     "txnstatus.Admin/AddGroup": _always("name"),
     "txnstatus.Admin/MigrateShard": _always("shard", "group"),
+    "txnstatus.Admin/SplitShard": _always("shard", "new_shard"),
     "txnstatus.Admin/PlaceDatabase": _always("database", "group"),
     "txnstatus.Admin/RemoveForeign": _always("name"),
     "txnstatus.Admin/RaiseLevel": _raised,

@@ -21,7 +21,7 @@ from txnstatus.roles import Role, View
 OF_CATALOG = frozenset(
     {
         *("format", "version", "cluster_id", "nodes", "groups", "replication", "participant_shards", "replacement"),
-        *("moves", "migrations"),
+        *("moves", "migrations", "origins"),
         *("range_span", "next_range", "joined", "floor", "options", "foreign", "placements"),
         *("is_public", "revoked", "limited", "level"),
     }
@@ -131,6 +131,7 @@ SHOWN: Mapping[str, Callable[[View, Any], Any]] = {
     "txnstatus.Admin/Rebalance": _catalog_of(admin.RebalanceResponse),
     "txnstatus.Admin/AddGroup": _catalog_of(admin.AddGroupResponse),
     "txnstatus.Admin/MigrateShard": _catalog_of(admin.MigrateShardResponse),
+    "txnstatus.Admin/SplitShard": _catalog_of(admin.SplitShardResponse),
     "txnstatus.Admin/PlaceDatabase": _catalog_of(admin.PlaceDatabaseResponse),
     "txnstatus.Admin/RemoveForeign": _catalog_of(admin.RemoveForeignResponse),
     "txnstatus.Admin/ListTransactions": _transactions,

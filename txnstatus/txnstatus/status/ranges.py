@@ -184,17 +184,24 @@ class StatusRanges(AllRanges):
         cluster = self._client.cluster
         if (by_hash := cluster.shard_by_hash(name)) == shard:
             return
+        keeper = await self._placed_by(by_hash, name)
+        while keeper is not None and keeper != shard:
+            keeper = await self._placed_by(keeper, name)
+        if keeper is None:
+            cluster.check_shard(name, shard)
+
+    async def _placed_by(self, shard: int, name: str) -> int | None:
+        """The shard that keeps the table by the word of one that is to know; None: that one itself, or none does."""
+        if shard not in self._state.shards:
+            await self._catalog.refresh()
         request, method = table_pb.GetTableRequest(name=name), "txnstatus.Table/GetTable"
         try:
-            await self._client.call_leader(
-                shard_group(by_hash), method, request, table_pb.GetTableResponse, CALL_SECONDS
-            )
+            await self._client.call_leader(shard_group(shard), method, request, table_pb.GetTableResponse, CALL_SECONDS)
         except PlacedElsewhere as placed:
-            if placed.shard == shard:
-                return
+            return placed.shard
         except NotFound:
             pass
-        cluster.check_shard(name, shard)
+        return None
 
     def is_by_hash(self, name: str, shard: int) -> bool:
         """Whether the shard has the table of this name unless it has placed it elsewhere."""
@@ -211,7 +218,7 @@ class StatusRanges(AllRanges):
         """
         group = wanted or self._state.placements.get(name.partition(".")[0], "")
         if not group or group == self.group_of_shard(shard):
-            return shard
+            return self._client.cluster.shard_beside(shard, name, group)
         if group not in self._state.shards_of:
             await self._catalog.refresh()  # it was added a moment ago
         return self._client.cluster.shard_in(group, name)

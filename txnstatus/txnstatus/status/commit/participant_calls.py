@@ -11,9 +11,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from txnstatus.catalog.catalog import shard_group
-from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
-from txnstatus.errors import NotFound, TxnError, Unavailable
+from txnstatus.errors import NotFound, PlacedElsewhere, TxnError, Unavailable
 from txnstatus.foreign import foreign_name
 from txnstatus.limits import MAX_OPS_PER_CALL
 from txnstatus.process.failpoints import failpoint
@@ -50,7 +49,7 @@ class ParticipantCalls:
 
     def send(self, op: SendOp) -> None:
         foreign = foreign_name(op.participant_id)
-        to = shard_of_table_id(op.participant_id) if foreign is None else foreign
+        to = self._client.cluster.shard_of(op.participant_id) if foreign is None else foreign
         if not self._outbox[to]:
             asyncio.get_running_loop().call_soon(self._flush, to)
         self._outbox[to].append(op)
@@ -88,7 +87,18 @@ class ParticipantCalls:
                 span.end(result.error.message)
         # A host's clock may be anybody's: one that this leader does not follow makes no commit timestamp either.
         most = self._clock.now() if isinstance(to, str) else None
-        self._answered([_answer(send, result, most) for send, result in zip(sends, results, strict=True)])
+        answers = [_answer(send, result, most) for send, result in zip(sends, results, strict=True)]
+        if isinstance(to, int):
+            answers = [answer for send, answer in zip(sends, answers, strict=True) if not self._sent_on(send, answer)]
+        self._answered(answers)
+
+    def _sent_on(self, send: SendOp, answer: ParticipantAnswered) -> bool:
+        """Whether the shard that was asked has said which one keeps the participant: then that one is asked."""
+        if not isinstance(answer.error, PlacedElsewhere):
+            return False
+        self._client.cluster.has_gone(send.participant_id, answer.error.shard)
+        self.send(send)
+        return True
 
     async def _ask(self, to: int | str, ops: list[pb.ParticipantOp]) -> Results:
         method, request = "txnstatus.Participant/Participate", pb.ParticipateRequest(now=self._clock.now(), ops=ops)

@@ -1,0 +1,105 @@
+"""A shard is split by its tables while the cluster serves: ids, past, locks, open transactions and savepoints stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.integration.operating.replicas import RAFT, Load, ctl
+from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
+from txndeploy.local.cluster import LocalCluster
+
+TABLES = [f"shop.t{number}" for number in range(6)]
+
+
+def shards(cluster: LocalCluster) -> dict[int, dict[str, object]]:
+    return {row["shard"]: row for row in json.loads(ctl(cluster, "shard", "list", "--json"))["shards"]}
+
+
+def test_the_one_shard_of_a_cluster_becomes_several(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path, raft=RAFT, participant_shards=1) as cluster, connect(cluster) as client:
+        for name in (*TABLES, "t.one", "t.two"):
+            client.create_table(name, SCHEMA)
+        client.write_all({name: rows(1) for name in TABLES})
+        ids = {name: client.table(name).table_id for name in TABLES}
+        then = client.snapshot()
+        client.savepoint("before", TABLES)
+        writes, locks, late = client.begin(), client.begin(), client.begin()
+        for name in TABLES:
+            writes.write(rows(2), name)
+        for name in TABLES:
+            locks.lock(name, "X")
+        with Load(client) as load:
+            load.more(5)
+            ctl(cluster, "shard", "split", "0")
+            ctl(cluster, "shard", "split", "0")
+            ctl(cluster, "group", "split", "group-0")
+            load.more(5)
+        assert load.error is None
+        found = shards(cluster)
+        assert {shard: row["split_off"] for shard, row in found.items() if shard < 3} == {0: None, 1: 0, 2: 0}
+        assert found[1]["group"] != found[0]["group"]
+        placements = {client.table(name).placement for name in (*TABLES, "t.one", "t.two")}
+        assert placements == {"group-0", "group-1"}, "tables went to either"
+        assert {name: client.table(name).table_id for name in TABLES} == ids, "a table is known by what it was known by"
+        assert [then.to_arrow(name)["id"].to_pylist() for name in TABLES] == [[1]] * len(TABLES)
+        locks.commit()
+        for name in TABLES:
+            late.write(rows(3), name)
+        writes.commit()
+        late.commit()
+        assert visible(client, *TABLES) == [[1, 2, 3]] * len(TABLES)
+        assert [client.snapshot(at="before").to_arrow(name)["id"].to_pylist() for name in TABLES] == [[1]] * len(TABLES)
+        expected = list(range(len(load.committed)))
+        assert [seen[: len(expected)] for seen in visible(client, "t.one", "t.two")] == [expected, expected]
+        for number, name in enumerate(TABLES):
+            client.rename_table(name, f"shop.n{number}")
+            client.create_table(name, SCHEMA)
+        assert visible(client, *TABLES) == [[]] * len(TABLES)
+        client.release_savepoint("before")
+        assert client.savepoints() == []
+        for node in cluster.configs:
+            cluster.kill(node)
+        cluster.start()
+        assert visible(client, *(f"shop.n{number}" for number in range(6))) == [[1, 2, 3]] * len(TABLES)
+        wait_until(lambda: settled(cluster), "all is applied everywhere")
+        ctl(cluster, "doctor")
+
+
+def test_a_shard_is_split_whoever_dies_on_the_way(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path, raft=RAFT, participant_shards=1) as cluster, connect(cluster) as client:
+        for name in (*TABLES, "t.one", "t.two"):
+            client.create_table(name, SCHEMA)
+        with Load(client) as load:
+            load.more(3)
+            for point in ("before.Leaves", "after.Leaves", "before.Splits", "after.Splits"):
+                leads = cluster.leader("group-0")
+                cluster.arm(leads, f"part.{point}=crash")
+                ctl(cluster, "shard", "split", "0")
+                assert not cluster.running(leads)
+                cluster.start_node(leads)
+                load.more(3)
+        assert load.error is None
+        assert [*shards(cluster)] == [0, 1, 2, 3, 4]
+        expected = list(range(len(load.committed)))
+        assert [seen[: len(expected)] for seen in visible(client, "t.one", "t.two")] == [expected, expected]
+        assert sorted(table.name for table in client.tables()) == sorted((*TABLES, "t.one", "t.two"))
+
+
+def test_new_tables_are_in_what_was_split_off_too(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path, nodes=1, participant_shards=1) as cluster, connect(cluster) as client:
+        ctl(cluster, "shard", "split", "0")
+        for name in TABLES:
+            client.create_table(name, SCHEMA)
+        assert {client.table(name).table_id.split(".")[0] for name in TABLES} == {"0", "1"}
+        client.write_all({name: rows(1) for name in TABLES})
+        assert visible(client, *TABLES) == [[1]] * len(TABLES)
+        for name in TABLES:
+            client.drop_table(name)
+            client.create_table(name, SCHEMA)
+        assert visible(client, *TABLES) == [[]] * len(TABLES)
+
+
+def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path, nodes=1, participant_shards=2) as cluster:
+        assert "no shard 7" in ctl(cluster, "shard", "split", "7", code=1)
