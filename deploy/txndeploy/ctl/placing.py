@@ -92,7 +92,7 @@ def shard_split(
     shard: Annotated[int, typer.Argument(min=0, help="Its number.")],
     timeout: TimeoutOption = 600.0,
 ) -> None:
-    """Split a shard in two by its tables, while the cluster serves. The new one is in the same group: move it from there.
+    """Split a shard in two by its tables, while the cluster serves. The new one is in the same group, and can be moved.
 
     The tables with a half of the recent work go, each with its past and its id. Those that had a name in common stay
     together. New tables with names that the shard has by their hashes are in either of them from then on.

@@ -213,6 +213,19 @@ class Caller:
         else:
             self._log(f"shard {shard} goes to {group}")
 
+    async def split(self, which: float) -> None:
+        """As `txnctl shard split`."""
+        asked, answer = admin_pb2.GetClusterRequest(), admin_pb2.GetClusterResponse
+        seen = from_wire((await self._until_heard("txnstatus.Admin/GetCluster", asked, answer)).catalog)
+        shard, new = seen.shards[int(which * len(seen.shards))], seen.shards[-1] + 1
+        order = admin_pb2.SplitShardRequest(shard=shard, new_shard=new)
+        try:
+            await self._until_heard("txnstatus.Admin/SplitShard", order, admin_pb2.SplitShardResponse)
+        except (IllegalState, InvalidArgument) as error:
+            self._log(f"shard {shard} stays whole: {error.message}")
+        else:
+            self._log(f"shard {shard} is split into {shard} and {new}")
+
     async def raise_level(self, level: int) -> bool:
         """As `txnctl upgrade finish`; False: not all nodes do it, as far as anybody can tell."""
         order = admin_pb2.RaiseLevelRequest(level=level)

@@ -126,6 +126,16 @@ class Operator:
 
         self._world.launch_client("operator", order)
 
+    def split(self, which: float) -> None:
+        """One of the shards is split; `which`: a number from 0 to 1, by which one is chosen."""
+        if not self._raised:
+            return
+
+        async def order(client: Client) -> None:
+            await client.split(which)
+
+        self._world.launch_client("operator", order)
+
     # ---- nodes that are drained, come and leave
 
     def drain(self, node: str, drain: str) -> None:

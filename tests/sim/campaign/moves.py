@@ -1,8 +1,10 @@
-"""Moves: a group that comes, nodes that come and go, and shards that go to other groups, drawn for a scenario."""
+"""Moves: a group that comes, nodes that come and go, and shards that go to other groups or are split, drawn for a
+scenario."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from tests.sim.campaign.fault import NODES, Fault
 
@@ -10,6 +12,8 @@ MOVING_FROM = 12_000
 """Seeds below it are those by which faults are known that have nothing to do with nodes that come and leave."""
 MIGRATING_FROM = 23_000
 """Likewise, with shards that go to other groups."""
+SPLITTING_FROM = 24_000
+"""Likewise, with shards that are split."""
 
 
 def drawn(seed: int, profile: str, seconds: float) -> list[Fault]:
@@ -23,6 +27,11 @@ def drawn(seed: int, profile: str, seconds: float) -> list[Fault]:
     migrating = random.Random(f"scenario {seed}, migrating")
     if seed >= MIGRATING_FROM and migrating.random() < 0.6:
         faults += _migrations(migrating, seconds, dies=profile != "calm")
+    splitting = random.Random(f"scenario {seed}, splitting")
+    if seed >= SPLITTING_FROM and splitting.random() < 0.6:
+        times = [splitting.uniform(0.5, seconds) for _ in range(splitting.randint(1, 5))]
+        faults += [Fault(at, "split", NODES[0], amount=splitting.random()) for at in times]
+        faults += _deaths(splitting, times) if profile != "calm" else []
     return faults
 
 
@@ -31,11 +40,14 @@ def _migrations(rng: random.Random, seconds: float, *, dies: bool) -> list[Fault
     faults = [Fault(rng.uniform(0.5, 0.5 * seconds), "add_group", NODES[0])]
     times = [rng.uniform(1.0, seconds) for _ in range(rng.randint(1, 8))]
     faults += [Fault(at, "migrate", NODES[0], amount=rng.random()) for at in times]
-    if not dies:
-        return faults
+    return faults + (_deaths(rng, times) if dies else [])
+
+
+def _deaths(rng: random.Random, times: Sequence[float]) -> list[Fault]:
+    """Of nodes, soon after what happens at these times."""
     kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"
     soon = [at + rng.uniform(0.0, 0.6) for at in times for _ in range(rng.randint(0, 2))]
-    return faults + [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in soon]
+    return [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in soon]
 
 
 def _moves(rng: random.Random, seconds: float) -> list[Fault]:

@@ -158,7 +158,9 @@ class Promises:
         dropped = self._dropped[shard.shard]
         for table_id in [each for each in dropped if each not in shard._tables]:
             name = dropped.pop(table_id)
-            if not self._retires:
+            if (elsewhere := shard.gone.get(table_id)) is not None:
+                self._dropped[elsewhere.shard][table_id] = name
+            elif not self._retires:
                 yield "drops", f"{name} was dropped, and {table_id} is gone: nothing is so old yet"
 
     def _lost_clears(self, table: TableState) -> Iterable[str]:

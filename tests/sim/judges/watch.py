@@ -13,9 +13,8 @@ from tests.sim.judges import derived
 from tests.sim.judges.consensus import Consensus
 from tests.sim.judges.replicas import Replica
 from tests.sim.world.loop import Process
+from txnparticipant.leader.machine import keeper_among
 from txnparticipant.shard import commands as shard_cmd
-from txnstatus.catalog.catalog import shard_group
-from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import Restoring, StateMachine
@@ -219,7 +218,7 @@ def _steps(
     if part not in machine.machines:
         return
     asked = [
-        (shard_group(shard_of_table_id(step.participant_id)), step.command, step.outcome)
+        (keeper_among(machine.machines, step.participant_id) or "", step.command, step.outcome)
         for step in getattr(outcome, "steps", ())
     ]
     for shard, each, answer in asked:

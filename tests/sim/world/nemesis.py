@@ -147,6 +147,9 @@ class Nemesis:
     def _migrate(self, fault: Fault) -> None:
         self._world.operator.migrate(fault.amount)
 
+    def _split(self, fault: Fault) -> None:
+        self._world.operator.split(fault.amount)
+
     def _install(self, fault: Fault) -> Callable[[], None]:
         self._world.operator.install(fault.target, int(fault.amount))
         return lambda: self._restart(fault.target)
