@@ -76,13 +76,11 @@ def _waits_for(
     foreign = foreign_name(participant.participant_id)
     if foreign is not None:
         return f"{participant.name}, whose host does not answer" if foreign in silent_hosts else ""
-    shard = shard_of_table_id(participant.participant_id)
-    if shard in unseen_shards:
-        return f"{participant.name}, whose shard-{shard} does not answer"
     for each in held.get(txn_id, ()):
         if each.table_id == participant.participant_id:
             return f"{participant.name}, where it is {each.state}"
-    return ""
+    shard = shard_of_table_id(participant.participant_id)  # or one that was split off it
+    return f"{participant.name}, whose shard-{shard} does not answer" if shard in unseen_shards else ""
 
 
 def any_open(held: Unfinished) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 from tests.integration.operating.replicas import RAFT, Load, ctl
 from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
+from txnclient.compact.worker import Worker
 from txndeploy.local.cluster import LocalCluster
 
 TABLES = [f"shop.t{number}" for number in range(6)]
@@ -98,6 +100,38 @@ def test_new_tables_are_in_what_was_split_off_too(tmp_path: Path) -> None:
             client.drop_table(name)
             client.create_table(name, SCHEMA)
         assert visible(client, *TABLES) == [[]] * len(TABLES)
+
+
+def test_what_is_asked_by_a_tables_id_finds_it(tmp_path: Path) -> None:
+    """Savepoints of a transaction, a compaction that a worker has begun, roles, and counts of the timeline."""
+    with fast_cluster(tmp_path, participant_shards=1) as cluster, connect(cluster) as client:
+        for name in TABLES:
+            client.create_table(name, SCHEMA)
+        for number in range(3):
+            client.write_all({name: rows(number) for name in TABLES})
+        client.grant("reader", "eve", on=TABLES[0])
+        client.grant("reader", "eve", on=TABLES[1])
+        txn = client.begin()
+        txn.write_all({name: rows(7) for name in TABLES})
+        txn.savepoint("here")
+        asked = [client.compact(name, wait=False)[0].compaction_id for name in TABLES]
+        worker = Worker(client.session, "here", threading.Event())
+        ctl(cluster, "shard", "split", "0")
+        before = {name: client.table(name).table_id for name in TABLES}
+        assert {name: id_.split(".")[0] for name, id_ in before.items()} == dict.fromkeys(TABLES, "0")
+        txn.write_all({name: rows(8) for name in TABLES})
+        txn.rollback_to("here")
+        txn.commit()
+        assert visible(client, *TABLES) == [[0, 1, 2, 7]] * len(TABLES)
+        while worker.run_once():
+            pass
+        done = {each.compaction_id: each.state for each in client.compactions()}
+        assert [done[each] for each in asked] == ["succeeded"] * len(TABLES)
+        assert visible(client, *TABLES) == [[0, 1, 2, 7]] * len(TABLES)
+        assert {(grant.on, grant.identity) for grant in client.grants()} >= {(TABLES[0], "eve"), (TABLES[1], "eve")}
+        client.rename_table(TABLES[0], "shop.renamed")
+        wait_until(lambda: ("shop.renamed", "eve") in {(each.on, each.identity) for each in client.grants()}, "moved")
+        ctl(cluster, "doctor", "--deep")
 
 
 def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path) -> None:

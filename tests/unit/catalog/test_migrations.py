@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.harness.catalogs import ok, refused, spread
+from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.changes import Catalog
+from txnstatus.catalog.cluster_map import ClusterMap
 from txnstatus.catalog.migrations import half_of
 from txnstatus.catalog.placement import Migration
-from txnstatus.errors import IllegalState, InvalidArgument, NotFound
+from txnstatus.errors import IllegalState, InvalidArgument, NotFound, TxnError
 
 
 def two_groups() -> Catalog:
@@ -92,3 +94,59 @@ def test_every_other_shard_leaves_a_group_that_is_split() -> None:
         half_of(catalog.state, "group-9")
     with pytest.raises(IllegalState, match="nothing to split"):
         half_of(spread(1, shards=1).state, "group-0")
+
+
+def test_a_shard_that_is_split_off_is_of_the_same_group() -> None:
+    catalog = two_groups()
+    state = ok(catalog, split_shard={"shard": 1, "new_shard": 8})
+    number = state.version
+    assert state.migrations == {"shard-1": Migration("group-0", number, 8)}
+    assert state.parts["shard-8"] == "group-0"
+    assert state.unborn == {"shard-8"}
+    assert state.families[1] == [1, 8]
+    ok(catalog, changes=False, split_shard={"shard": 1, "new_shard": 8})
+    state = ok(catalog, finish_migration={"shard": 1, "number": number})
+    assert not state.migrations
+    assert not state.unborn
+    ok(catalog, changes=False, split_shard={"shard": 1, "new_shard": 8})
+    ok(catalog, split_shard={"shard": 8, "new_shard": 9})
+    state = ok(catalog, split_shard={"shard": 2, "new_shard": 10})
+    assert (state.families[1], state.families[2]) == ([1, 8, 9], [2, 10])
+    assert CatalogState.from_wire(state.to_wire()) == state
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        ({"split_shard": {"shard": 9, "new_shard": 9}}, NotFound),
+        ({"split_shard": {"shard": 2, "new_shard": 8}}, InvalidArgument),
+        ({"split_shard": {"shard": 2, "new_shard": 10}}, InvalidArgument),
+        ({"split_shard": {"shard": 1, "new_shard": 9}}, IllegalState),
+        ({"split_shard": {"shard": 8, "new_shard": 9}}, IllegalState),
+        ({"split_shard": {"shard": 3, "new_shard": 9}}, IllegalState),
+        ({"migrate_shard": {"shard": 1, "group": "group-1"}}, IllegalState),
+        ({"migrate_shard": {"shard": 8, "group": "group-1"}}, IllegalState),
+    ],
+)
+def test_what_is_being_split_or_is_on_its_way_stays_as_it_is(wanted: dict[str, object], kind: type[TxnError]) -> None:
+    catalog = two_groups()
+    ok(catalog, split_shard={"shard": 1, "new_shard": 8})
+    ok(catalog, migrate_shard={"shard": 3, "group": "group-1"})
+    assert type(refused(catalog, **wanted)) is kind
+
+
+def test_half_of_a_group_is_of_whole_shards() -> None:
+    catalog = two_groups()
+    state = ok(catalog, split_shard={"shard": 1, "new_shard": 8})
+    assert half_of(state, "group-0") == [2]
+
+
+def test_new_tables_are_spread_over_what_was_split_off() -> None:
+    catalog = two_groups()
+    ok(catalog, split_shard={"shard": 1, "new_shard": 8})
+    state = ok(catalog, migrate_shard={"shard": 2, "group": "group-1"})
+    cluster = ClusterMap(state)
+    names = [name for number in range(40) if cluster.shard_by_hash(name := f"air.t{number}") == 1]
+    assert {cluster.shard_beside(1, name, "") for name in names} == {1, 8}
+    assert {cluster.shard_beside(1, name, "group-0") for name in names} == {1, 8}
+    assert {cluster.shard_beside(2, name, "group-1") for name in names} == {2}, "none of its family is there"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.unit.harness.one_log import OWNER, commit, first_write
 from tests.unit.harness.shards import added, create
 from txndeploy.node.machines import group_machine
-from txnparticipant.leader.machine import ShardMachine
+from txnparticipant.leader.machine import ShardMachine, keeper_among
 from txnparticipant.shard import commands as shard_cmd
 from txnparticipant.shard.changes import ShardApplied
 from txnstatus.errors import Unavailable
@@ -78,7 +78,7 @@ class Log:
         machines = self.parts.machines
 
         def is_here(txn: TxnId, participant: ParticipantId) -> bool:
-            machine = machines.get(f"shard-{participant.partition('.')[0]}")
+            machine = machines.get(keeper_among(machines, participant) or "")
             return isinstance(machine, ShardMachine) and machine.is_with(txn)
 
         manager = TxnStatusManager(self.table, is_here=is_here)

@@ -160,7 +160,7 @@ class Parts:
         return None
 
     def _split(self, command: Splits) -> Rejected | None:
-        if command.new_part in self._machines and self.stay(command.new_part) != command.number:
+        if (stay := self.stay(command.new_part)) is not None and stay < command.number:
             return Rejected(IllegalState(f"{command.new_part} is a part of this group"))
         whole = self.migrations.split(command)
         if whole is None or isinstance(whole, Rejected):
