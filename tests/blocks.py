@@ -42,6 +42,7 @@ RUN_BY: Mapping[str, Mapping[str, str]] = {
         "secret_key_file": "tests/test_docs.py",
         "txnctl group add": "tests/integration/test_placement.py",
         "txnctl group split": "tests/integration/operating/test_migration.py",
+        "txnctl shard split": "tests/integration/operating/test_split_shard.py",
     },
     "docs/participants.md": {"class DocumentsPart": PAGE, "import DocumentsPart": PAGE},
     "docs/protocol.md": {

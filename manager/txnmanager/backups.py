@@ -94,7 +94,7 @@ class Backups:
 def _require_at_rest(state: CatalogState) -> None:
     """Raises Unavailable while a shard is in no group's log: nobody could answer for it."""
     if state.migrations:
-        raise Unavailable(f"{', '.join(sorted(state.migrations))} is on its way from one group to another")
+        raise Unavailable(", ".join(f"{part} is {under_way}" for part, under_way in sorted(state.migrations.items())))
 
 
 async def _told(calls: Iterable[Awaitable[T]]) -> Sequence[T | TxnError]:

@@ -51,7 +51,7 @@ def _origins(groups: Mapping[str, Parts]) -> dict[int, int]:
 
 
 def _split_again(groups: Mapping[str, Parts]) -> None:
-    """Of two shards that have a table the one with the higher number has it: it was split off the other one."""
+    """The tables that two shards have are the one's with the higher number: it was split off the other one."""
     there = {shard.shard: (part, shard) for machine in groups.values() for part, shard in _shards(machine).items()}
     for number, (part, shard) in sorted(there.items(), reverse=True):
         for group in groups.values():

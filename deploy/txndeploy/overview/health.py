@@ -61,7 +61,7 @@ def _troubles(state: CatalogState, rows: Sequence[Mapping[str, Any]]) -> Iterato
         elif info.drain == Drain.LEAVES:
             yield Trouble(f"node {node} leaves: txnctl node remove {node} once it holds nothing", is_down=False)
     for part, migration in sorted(state.migrations.items()):
-        yield Trouble(f"{part} is on its way to {migration.group}: its tables wait", is_down=False)
+        yield Trouble(f"{part} is {migration}: its tables wait", is_down=False)
     for group in sorted({CATALOG, *state.groups}):
         found = replicas[group]
         if not any(row["role"] == "leader" for row in found.values()):

@@ -47,7 +47,7 @@ def names(table: TableState) -> set[str]:
 
 
 def divisible(tables: Mapping[str, TableState], wanted: Collection[str]) -> list[TableState]:
-    """Those of the wanted ones that can go: with all that they have a name in common with, if those are wanted, too."""
+    """The wanted ones that can go: with all that they have a name in common with, if those are wanted, too."""
     whole = (each for each in _together(tables.values()) if all(table.table_id in wanted for table in each))
     return sorted((table for each in whole for table in each), key=lambda table: table.table_id)
 

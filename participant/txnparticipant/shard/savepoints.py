@@ -36,6 +36,26 @@ def held_at(savepoints: Iterable[Savepoint], table: TableState) -> Counter[Times
     return Counter(each.timestamp for each in savepoints if covers(each, table))
 
 
+def hold(held: dict[str, Savepoint], wanted: Savepoint, tables: Mapping[str, TableState]) -> TxnError | None:
+    """Holds one more, which may be held already. Returns the refusal, if there is one; then nothing has changed."""
+    if wanted.savepoint_id in held:
+        return None
+    if refused := refusal(held, wanted, tables):
+        return refused
+    held[wanted.savepoint_id] = wanted
+    for table in covered(wanted, tables):
+        table.held_at[wanted.timestamp] += 1
+    return None
+
+
+def release(held: dict[str, Savepoint], savepoint_id: str, tables: Mapping[str, TableState]) -> None:
+    """Ends one, if it is held."""
+    if (gone := held.pop(savepoint_id, None)) is not None:
+        for table in covered(gone, tables):
+            table.held_at[gone.timestamp] -= 1
+            table.held_at = +table.held_at
+
+
 def refusal(held: Mapping[str, Savepoint], wanted: Savepoint, tables: Mapping[str, TableState]) -> TxnError | None:
     """Why the shard cannot hold one more savepoint."""
     if len(held) >= MAX_SAVEPOINTS:

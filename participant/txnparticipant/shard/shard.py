@@ -84,9 +84,11 @@ class ParticipantShard:
             case cmd.ForgetTxns():
                 return self._forget(command.txns)
             case cmd.HoldSavepoint():
-                return self._hold(command.savepoint)
+                refused = savepoints.hold(self._savepoints, command.savepoint, self._tables)
+                return Rejected(refused) if refused else ShardApplied()
             case cmd.DropSavepoint():
-                return self._release(command.savepoint_id)
+                savepoints.release(self._savepoints, command.savepoint_id, self._tables)
+                return ShardApplied()
         table = self.find(command.table_id)
         if table is None:
             return self._of_nothing(command)
@@ -189,24 +191,6 @@ class ParticipantShard:
         self.names.add(self._tables[table_id])
         self._tables[table_id].held_at = savepoints.held_at(self.savepoints(), self._tables[table_id])
         return ShardApplied(table_id=table_id)
-
-    def _hold(self, wanted: cmd.Savepoint) -> ShardApplied | Rejected:
-        if wanted.savepoint_id in self._savepoints:
-            return ShardApplied()
-        if refused := savepoints.refusal(self._savepoints, wanted, self._tables):
-            return Rejected(refused)
-        self._savepoints[wanted.savepoint_id] = wanted
-        for table in savepoints.covered(wanted, self._tables):
-            table.held_at[wanted.timestamp] += 1
-        return ShardApplied()
-
-    def _release(self, savepoint_id: str) -> ShardApplied:
-        gone = self._savepoints.pop(savepoint_id, None)
-        if gone is not None:
-            for table in savepoints.covered(gone, self._tables):
-                table.held_at[gone.timestamp] -= 1
-                table.held_at = +table.held_at
-        return ShardApplied()
 
     def _forget_table(self, table: TableState) -> ShardApplied | Rejected:
         if not dropping.is_spent(table):

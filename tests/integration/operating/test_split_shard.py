@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 from pathlib import Path
 
+from tests import blocks
 from tests.integration.operating.replicas import RAFT, Load, ctl
 from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient.compact.worker import Worker
@@ -33,7 +35,8 @@ def test_the_one_shard_of_a_cluster_becomes_several(tmp_path: Path) -> None:
             locks.lock(name, "X")
         with Load(client) as load:
             load.more(5)
-            ctl(cluster, "shard", "split", "0")
+            for line in blocks.block("docs/operations.md", "txnctl shard split").splitlines():
+                ctl(cluster, *shlex.split(line, comments=True)[1:])
             ctl(cluster, "shard", "split", "0")
             ctl(cluster, "group", "split", "group-0")
             load.more(5)

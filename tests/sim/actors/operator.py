@@ -108,31 +108,18 @@ class Operator:
             found is not None and found[0] is machine.process and not found[1].journal.abstaining for found in replicas
         )
 
-    # ---- a group that comes
+    # ---- groups that come, and shards that go elsewhere, or are split
 
-    def add_group(self) -> None:
-        async def order(client: Client) -> None:
-            await client.add_group()
-
-        self._world.launch_client("operator", order)
-
-    def migrate(self, which: float) -> None:
-        """One of the shards goes to another group; `which`: a number from 0 to 1, by which one is chosen."""
-        if not self._raised:
+    def reshape(self, how: str, which: float) -> None:
+        """`how`: `add_group`, `migrate` or `split`. `which`: a number from 0 to 1, by which a shard is chosen."""
+        if how != "add_group" and not self._raised:
             return
 
         async def order(client: Client) -> None:
-            await client.migrate(which)
-
-        self._world.launch_client("operator", order)
-
-    def split(self, which: float) -> None:
-        """One of the shards is split; `which`: a number from 0 to 1, by which one is chosen."""
-        if not self._raised:
-            return
-
-        async def order(client: Client) -> None:
-            await client.split(which)
+            if how == "add_group":
+                await client.add_group()
+            else:
+                await (client.migrate if how == "migrate" else client.split)(which)
 
         self._world.launch_client("operator", order)
 

@@ -44,7 +44,7 @@ def _migrations(rng: random.Random, seconds: float, *, dies: bool) -> list[Fault
 
 
 def _deaths(rng: random.Random, times: Sequence[float]) -> list[Fault]:
-    """Of nodes, soon after what happens at these times."""
+    """Nodes that die, or nearly so, soon after what happens at these times."""
     kinds = "kill", "power_cut", "isolate", "pause", "hand_over", "slow_disk"
     soon = [at + rng.uniform(0.0, 0.6) for at in times for _ in range(rng.randint(0, 2))]
     return [Fault(at, rng.choice(kinds), rng.choice(NODES), "", rng.uniform(0.1, 2.0), 0.2) for at in soon]

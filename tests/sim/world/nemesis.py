@@ -141,14 +141,10 @@ class Nemesis:
         self._world.loop.post(process, lambda: self._world.loop.create_task(depart(leaving)))
         return undo
 
-    def _add_group(self, _fault: Fault) -> None:
-        self._world.operator.add_group()
+    def _add_group(self, fault: Fault) -> None:
+        self._world.operator.reshape(fault.kind, fault.amount)
 
-    def _migrate(self, fault: Fault) -> None:
-        self._world.operator.migrate(fault.amount)
-
-    def _split(self, fault: Fault) -> None:
-        self._world.operator.split(fault.amount)
+    _migrate = _split = _add_group
 
     def _install(self, fault: Fault) -> Callable[[], None]:
         self._world.operator.install(fault.target, int(fault.amount))

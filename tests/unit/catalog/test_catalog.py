@@ -476,6 +476,7 @@ def test_a_state_with_everything_in_it_comes_back_as_it_was() -> None:
     reserved = {"number": "1", "owner": "ada", "table": "a.t", "place": ["s3", "b"], "leads_to": ["s3", "b"]}
     ok(catalog, reserve_place={"wanted": reserved})
     ok(catalog, migrate_shard={"shard": 0, "group": "group-1"})
+    ok(catalog, split_shard={"shard": 1, "new_shard": catalog.state.shards[-1] + 1})
     moves = (Move("group-0", "n1", "n4"), Move("group-1", "", "n4"))
     catalog.state = replace(catalog.state, cluster_id=founding_id("local", 7), is_public=True, moves=moves)
     wire = pb.CatalogState.FromString(to_wire(catalog.state).SerializeToString())

@@ -13,6 +13,7 @@ import pytest
 
 from txndeploy.node import chronicler
 from txndeploy.node.chronicler import Chronicler
+from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
 from txnstatus.lake import timeline
@@ -34,7 +35,8 @@ class World:
         self.answers = True
         options = SimpleNamespace(retention_ms=retention_ms)
         state = SimpleNamespace(options=options, range_span=1_000_000)
-        client = SimpleNamespace(cluster=SimpleNamespace(state=state), call_leader=self._count)
+        cluster = SimpleNamespace(state=state, shard_of=shard_of_table_id)
+        client = SimpleNamespace(cluster=cluster, call_leader=self._count)
         self.chronicler = self.new(client)
         self._client = client
         self._micros = 1_000_000

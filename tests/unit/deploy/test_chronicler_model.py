@@ -16,6 +16,7 @@ import pytest
 from tests.unit.harness.restoring import restore
 from txndeploy.node import chronicler
 from txndeploy.node.chronicler import Chronicler
+from txnstatus.catalog.cluster_map import shard_of_table_id
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import Unavailable
 from txnstatus.lake import timeline
@@ -129,7 +130,8 @@ class World:
 
     def _new_leader(self) -> Chronicler:
         state = SimpleNamespace(options=SimpleNamespace(retention_ms=0), range_span=SPAN)
-        client = SimpleNamespace(cluster=SimpleNamespace(state=state), call_leader=self._nobody_counts)
+        cluster = SimpleNamespace(state=state, shard_of=shard_of_table_id)
+        client = SimpleNamespace(cluster=cluster, call_leader=self._nobody_counts)
         return Chronicler(
             lambda: self._tables, cast(TxnSystemClient, client), self._warehouse, cast(ThreadPoolExecutor, Now())
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.harness.logs import Log, decided, remote_write, steps
 from tests.unit.harness.one_log import OWNER, commit, first_write
 from tests.unit.harness.shards import create
-from tests.unit.status.test_migrated import Log, decided, remote_write, steps
 from txndeploy.node.machines import group_machine
 from txnparticipant.leader.machine import ShardMachine, keeper_among
 from txnparticipant.shard import commands as shard_cmd

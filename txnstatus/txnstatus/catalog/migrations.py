@@ -43,7 +43,7 @@ def _migrate(state: CatalogState, shard: int, group: str) -> CatalogState:
         if under_way.group == group:
             return state
         raise IllegalState(
-            f"shard {shard} is on its way to {under_way.group}: it cannot go to {group} meanwhile", hint=_WAIT
+            f"shard {shard} is {under_way}: it cannot go to {group} meanwhile", hint=_WAIT
         )
     _check_whole(state, shard)
     source = state.parts[part]
@@ -67,7 +67,7 @@ def _split(state: CatalogState, shard: int, new_shard: int) -> CatalogState:
     if new_shard != following:
         raise InvalidArgument(f"no shard can be split off as {new_shard}: the next one is {following}")
     if (under_way := state.migrations.get(part)) is not None and under_way.new_shard is None:
-        raise IllegalState(f"shard {shard} is on its way to {under_way.group}: it stays whole meanwhile", hint=_WAIT)
+        raise IllegalState(f"shard {shard} is {under_way}: it stays whole meanwhile", hint=_WAIT)
     _check_whole(state, shard)
     group = state.parts[part]
     return replace(
@@ -91,7 +91,7 @@ def _check_whole(state: CatalogState, shard: int) -> None:
     for part, each in state.migrations.items():
         if each.new_shard is not None and shard in (shard_number(part), each.new_shard):
             raise IllegalState(
-                f"shard {shard} is {'being split' if each.new_shard != shard else 'not split off yet'}", hint=_WAIT
+                f"shard {shard} is {each if each.new_shard != shard else 'not split off yet'}", hint=_WAIT
             )
 
 

@@ -32,6 +32,9 @@ class Migration:
     new_shard: int | None = None
     """The shard that gets a half of its tables."""
 
+    def __str__(self) -> str:
+        return f"on its way to {self.group}" if self.new_shard is None else "being split in two"
+
 
 @value
 class Placement:

@@ -272,7 +272,7 @@ class _Asking:
             elif loop.time() + pause >= self._by:
                 within = f"within {self._seconds:.1f} s"
                 goes = client.cluster.state.migrations.get(self._group)
-                of = self._group if goes is None else f"{self._group}, which is on its way to {goes.group},"
+                of = self._group if goes is None else f"{self._group}, which is {goes},"
                 call.tell(self._attempts.error(f"no leader of {of} answered {self._method} {within}"))
             else:
                 self._pause = loop.call_later(pause, self._again, hinted)
