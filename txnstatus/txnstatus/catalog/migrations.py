@@ -42,9 +42,7 @@ def _migrate(state: CatalogState, shard: int, group: str) -> CatalogState:
     if (under_way := state.migrations.get(part)) is not None and under_way.new_shard is None:
         if under_way.group == group:
             return state
-        raise IllegalState(
-            f"shard {shard} is {under_way}: it cannot go to {group} meanwhile", hint=_WAIT
-        )
+        raise IllegalState(f"shard {shard} is {under_way}: it cannot go to {group} meanwhile", hint=_WAIT)
     _check_whole(state, shard)
     source = state.parts[part]
     if source == group:
