@@ -140,6 +140,37 @@ def test_it_refreshes_by_itself_until_it_is_paused_and_keeps_the_place(
         assert page.locator("#as-of").inner_text() != shown
 
 
+LONG = f"sales.{'x' * 194}"
+OWNER = f"system:serviceaccount:air:{'y' * 90}"
+SIZES = {0: "0 B", 1_023: "1023 B", 1_023 << 10: "1023 KiB", (1 << 20) - 1: "1.00 MiB", 10**12: "931 GiB"}
+WAITED = {0.0004: "0.400 ms", 0.9996: "1.0 s", 0.99: "990 ms", 1_234_567.0: "14 d"}
+
+
+def test_large_numbers_and_long_names_leave_room_for_the_rest(page: Page) -> None:
+    """1023 KiB was 1.02e+3 KiB; a long name pushed all else out of the window."""
+    now, table = "2026-01-02T03:04:05.000000Z", {"name": LONG, "damage": None, "row_changes": False, "location": LONG}
+    tables = [{**table, "rows": 10**12, "files": 2**63, "conflict_strategy": "locks", "bytes": size} for size in SIZES]
+    txn = {"id": 10**12, "state": "OPEN", "owner": OWNER, "label": "l" * 200, "begin": now, "last_transition": now}
+    step = {"step": "commit", "count": 10**12, "refused": 0, "median_seconds": 1.0, "p99_seconds": None}
+    told = {
+        "tables": {"tables": tables, "compactions": [], "next": LONG},
+        "transactions": {"transactions": [{**txn, "participants": [LONG, "b.c"] * 5_000}], "more": True},
+        "slow": {"steps": [{**step, "mean_seconds": each} for each in WAITED], "slowest": []},
+    }
+    shown = {}
+    for name, document in told.items():
+        page.route(f"**/api/{name}", lambda route, *, told=document: route.fulfill(json={**told, "now": now}))
+        page.goto(f"/console/#/{name}")
+        expect(page.get_by_role("heading", level=1)).to_have_text(PAGES[name], timeout=MILLISECONDS)
+        for wide in page.locator("html, .scroll").all():
+            assert wide.evaluate("all => all.scrollWidth <= all.clientWidth"), f"{name} is wider than the window"
+        shown[name] = page.get_by_role("main").inner_text()
+    assert all(size in shown["tables"] for size in SIZES.values())
+    assert all(each in shown["tables"] for each in ("1,000,000,000,000", "about 9,220,000,000,000,000,000"))
+    assert all(each in shown["slow"] for each in WAITED.values())
+    assert "and 9,995 more" in shown["transactions"]
+
+
 @pytest.mark.usefixtures("played")
 def test_it_is_dark_where_all_else_is(page: Page) -> None:
     seen = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -16,13 +16,13 @@ from rich.live import Live
 from rich.text import Text
 
 import txnclient
-from txnclient import Client, TxnError, TxnState, TxnSummary
+from txnclient import Client, LockInfo, TxnError, TxnState, TxnSummary
 from txndeploy.overview import bundle
 from txndeploy.overview.health import ExitCode, Trouble, exit_code, troubles
 from txndeploy.overview.rates import Rates, rates
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, tells_errors
-from txndeploy.terminal.output import Field, Listing, as_json, console, lines, plain, status_line
+from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, as_json, console, lines, plain, status_line
 from txnstatus.errors import InvalidArgument, NotAuthorized, Unauthenticated
 from txnstatus.security import showing, tls
 from txnstatus.types import TERMINAL
@@ -35,6 +35,10 @@ WINDOW_SECONDS = 10.0
 LOOKED_AT = 2_000
 """Transactions of the window that are looked at, the newest."""
 LIVE_SHOWN = 20
+BRIEF_CHARS = 40
+"""Characters of a name beside others."""
+SECONDS_FROM = 60.0
+"""Time from which on nobody counts milliseconds."""
 
 
 # ---- health
@@ -89,8 +93,8 @@ class _Look:
     at: datetime
     rates: Rates
     live: Sequence[TxnSummary]
-    waiting: dict[int, str]
-    """Transaction → what it waits for, and whom."""
+    waiting: Mapping[int, LockInfo]
+    """Transaction → what it waits for."""
     troubles: Sequence[Trouble]
 
 
@@ -136,12 +140,9 @@ def _look(client: Client) -> _Look:
     live = client.transactions(set(TxnState) - TERMINAL)
     state = listings.catalog(client)
     found = troubles(state, listings.groups(client, state).rows)
-    waiting = dict[int, str]()
+    waiting = dict[int, LockInfo]()
     try:
-        for lock in client.locks():
-            if not lock.acquired:
-                behind = ", ".join(map(str, lock.blocked_by)) or "nobody"
-                waiting[lock.txn_id] = f"{lock.object} ({lock.mode}), behind {behind}"
+        waiting.update((lock.txn_id, lock) for lock in client.locks() if not lock.acquired)
     except TxnError as error:  # some tables cannot be asked: all else is told
         found.append(Trouble(f"who waits for a lock is not known: {error.message}", is_down=False))
     return _Look(
@@ -153,12 +154,13 @@ def _look(client: Client) -> _Look:
     )
 
 
-def _live(look: _Look) -> Listing:
+def _live(look: _Look, *, brief: bool = False) -> Listing:
+    """`brief`: of long names the middle is left out."""
     fields = (
         Field("id", "id", whole=True),
         Field("state", "state", whole=True),
         Field("age_seconds", "age (s)", whole=True),
-        Field("owner", "owner"),
+        Field("owner", "owner", brief_chars=40),
         Field("label", "label", brief_chars=40),
         Field("waits_for", "waits for"),
     )
@@ -170,12 +172,21 @@ def _live(look: _Look) -> Listing:
             "age_seconds": max(0, now - txn.begin_micros) // 1_000_000,
             "owner": txn.owner,
             "label": txn.label,
-            "waits_for": look.waiting.get(txn.txn_id),
+            "waits_for": _waits_for(look.waiting.get(txn.txn_id), brief=brief),
         }
         for txn in look.live[:LIVE_SHOWN]
     ]
     title = f"{len(look.live):,} live transactions, the oldest first"
     return Listing("live", fields, rows, title=title, more=len(look.live) > LIVE_SHOWN)
+
+
+def _waits_for(lock: LockInfo | None, *, brief: bool) -> str | None:
+    if lock is None:
+        return None
+    name, behind = lock.object, ", ".join(map(str, lock.blocked_by)) or "nobody"
+    if brief and len(name) > BRIEF_CHARS:
+        name = f"{name[: BRIEF_CHARS // 2]}…{name[-BRIEF_CHARS // 2 :]}"
+    return f"{name} ({lock.mode}), behind {behind}"
 
 
 def _document(look: _Look) -> dict[str, object]:
@@ -191,14 +202,16 @@ def _shown(look: _Look) -> RenderableType:
     return Group(
         Text(f"{look.at:%Y-%m-%d %H:%M:%S} UTC", "bold"),
         Text(f"each second {found.begun:,.1f} begin; of those {ended}"),
-        Text(f"commits take {_millis(found.median_seconds)} (median), {_millis(found.p99_seconds)} (99 of 100)"),
+        Text(f"commits take {_time(found.median_seconds)} (median), {_time(found.p99_seconds)} (99 of 100)"),
         *(Text(plain(each.what), "red" if each.is_down else "yellow") for each in look.troubles),
-        _live(look).table(out.width),
+        _live(look, brief=out.width < PIPED_COLUMNS).table(out.width),
     )
 
 
-def _millis(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1000:,.1f} ms"
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:,.1f} ms" if seconds < SECONDS_FROM else f"{seconds:,.0f} s"
 
 
 # ---- debug

@@ -1,6 +1,8 @@
 // What is on each page: functions of a document of the API to nodes of the page's document.
 
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const FIRST = 5; // of many in one cell
+const BRIEF = 60; // characters of a name beside others
 const STATES = { OPEN: "busy", COMMITTED: "good", ABORTED: "bad", ABORT_IN_PROGRESS: "bad" };
 const COMPACTIONS = { succeeded: "good", failed: "bad", working: "busy", initiated: "busy" };
 
@@ -17,8 +19,8 @@ const span = (kind, text) => el("span", { class: kind }, text);
 const quiet = (text) => span("quiet", text);
 const dash = () => quiet("–");
 const text = (value) => (value === null || value === undefined || value === "" ? dash() : String(value));
-const number = (value) => (value === null || value === undefined ? dash() : value.toLocaleString("en"));
-const linkTo = (id) => el("a", { href: `#/transactions/${id}` }, String(id));
+const number = (value) => (value === null || value === undefined ? dash() : counted(value));
+const linkTo = (id) => el("a", { href: `#/transactions/${id}`, class: "whole" }, String(id));
 const state = (name) => span(STATES[name] ?? "busy", name);
 const lines = (values) => (values.length ? el("span", {}, ...between(values.map(String))) : dash());
 const owned = (row) => (row.label ? `${row.owner} (${row.label})` : row.owner);
@@ -27,13 +29,35 @@ function between(parts) {
   return parts.flatMap((part, index) => (index ? [", ", part] : [part]));
 }
 
+// The first of many: a cell for all of them would leave no room for the others.
+function names(values) {
+  if (!values.length) return dash();
+  const more = values.length > FIRST ? ` and ${number(values.length - FIRST)} more` : "";
+  return el("span", {}, ...between(values.slice(0, FIRST).map(brief)), more);
+}
+
+// A long name without its middle.
+function brief(name) {
+  if (name.length <= BRIEF) return name;
+  return el("span", { title: name }, `${name.slice(0, BRIEF / 2)}…${name.slice(-BRIEF / 2)}`);
+}
+
+// Beyond 2^53 a page knows only about how many it is.
+function counted(value) {
+  if (Number.isSafeInteger(value)) return value.toLocaleString("en");
+  return `about ${value.toLocaleString("en", { maximumSignificantDigits: 3 })}`;
+}
+
+// Three digits, and none of them an exponent's.
+const digits = (value) => (value >= 99.95 ? String(Math.round(value)) : value.toPrecision(3));
+
 function time(at) {
   return at ? el("time", { datetime: at, title: at }, `${at.slice(0, 10)} ${at.slice(11, 19)}`) : dash();
 }
 
 function seconds(value) {
   if (value === null || value === undefined) return "more";
-  if (value < 1) return `${(value * 1000).toPrecision(3)} ms`;
+  if (value < 0.9995) return `${digits(value * 1000)} ms`;
   if (value < 120) return `${value.toFixed(1)} s`;
   if (value < 7200) return `${Math.round(value / 60)} min`;
   return value < 172800 ? `${Math.round(value / 3600)} h` : `${Math.round(value / 86400)} d`;
@@ -45,8 +69,8 @@ const apart = (from, until) => (from && until ? seconds(Math.max(0, micros(until
 function bytes(value) {
   if (value === null || value === undefined) return dash();
   let unit = 0;
-  for (; value >= 1024 && unit < UNITS.length - 1; unit += 1) value /= 1024;
-  return `${unit ? value.toPrecision(3) : value} ${UNITS[unit]}`;
+  for (; value >= 1023.5 && unit < UNITS.length - 1; unit += 1) value /= 1024;
+  return `${unit ? digits(value) : value} ${UNITS[unit]}`;
 }
 
 // columns: [heading, cell of a row, class of the cells]; the first one is the row's heading.
@@ -76,15 +100,15 @@ function cluster({ id, nodes, groups, moves, options }) {
       ["node", (row) => row.node],
       ["address", (row) => row.address],
       ["roles", (row) => lines(row.roles)],
-      ["", (row) => (row.answers ? span("good", "answers") : span("bad", "no answer"))],
+      ["", (row) => (row.answers ? span("good", "answers") : span("bad", "no answer")), "whole"],
       ["", (row) => (row.drain ? span("bad", row.drain) : "")],
       ["leads", (row) => lines(led(row.node))],
     ], nodes, "There are no nodes."),
     el("h2", {}, "Groups"),
     table("Replicas of groups", [
       ["node", (row) => row.node],
-      ["group", (row) => text(row.group)],
-      ["role", (row) => span({ leader: "good", follower: "quiet", learner: "quiet", "no replica": "quiet", "not told": "quiet" }[row.role] ?? "bad", row.role)],
+      ["group", (row) => text(row.group), "whole"],
+      ["role", (row) => span({ leader: "good", follower: "quiet", learner: "quiet", "no replica": "quiet", "not told": "quiet" }[row.role] ?? "bad", row.role), "whole"],
       ["term", (row) => number(row.term), "number"],
       ["committed", (row) => number(row.committed), "number"],
       ["applied", (row) => number(row.applied), "number"],
@@ -116,7 +140,7 @@ function transactions({ now, transactions: rows, more }) {
       ["label", (row) => text(row.label)],
       ["age", (row) => apart(row.begin, now), "number"],
       ["in this state", (row) => apart(row.last_transition ?? row.begin, now), "number"],
-      ["participants", (row) => lines(row.participants)],
+      ["participants", (row) => names(row.participants)],
     ], rows, "None: all transactions have ended."),
   ];
 }
@@ -206,7 +230,7 @@ function tables({ tables: rows, compactions, next }) {
       ["files", (row) => number(row.files), "number"],
       ["size", (row) => bytes(row.bytes), "number"],
       ["row changes", (row) => (row.row_changes === null ? dash() : row.row_changes ? "in memory" : "none")],
-      ["conflicts", (row) => row.conflict_strategy],
+      ["conflicts", (row) => row.conflict_strategy, "whole"],
       ["location", (row) => row.location],
     ], rows, "There are no tables."),
     next ? el("p", {}, el("a", { href: `#/tables/${encodeURIComponent(next)}` }, `More, from ${next} on`)) : null,
@@ -234,7 +258,7 @@ function conflicts({ conflicts: rows, more }) {
       ["owner", owned],
       ["at", (row) => time(row.last_transition), "whole"],
       ["was first", (row) => (row.winner === null ? dash() : linkTo(row.winner)), "whole"],
-      ["in", (row) => lines(row.conflicts)],
+      ["in", (row) => names(row.conflicts)],
       ["reason", (row) => text(row.abort_reason)],
     ], rows, "There were none."),
   ];
@@ -257,7 +281,7 @@ function slow({ steps, slowest }) {
       ["took", (row) => apart(row.begin, row.last_transition), "number"],
       ["state", (row) => state(row.state), "whole"],
       ["owner", owned],
-      ["participants", (row) => lines(row.participants)],
+      ["participants", (row) => names(row.participants)],
     ], slowest, "There were none."),
   ];
 }
