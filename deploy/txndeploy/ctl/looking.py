@@ -24,7 +24,7 @@ from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, as_json, console, lines, plain, status_line
 from txnstatus.errors import InvalidArgument, NotAuthorized, Unauthenticated
-from txnstatus.security import showing, tls
+from txnstatus.security import showing
 from txnstatus.types import TERMINAL
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -239,7 +239,7 @@ def debug_bundle(
         configs += sorted(directory.glob("n*/node.toml"))
         logs += [*sorted(directory.glob("n*/node.log")), *directory.glob("compactor.log")]
         urls += bundle.metrics_of(configs)
-    shown = tls.from_environment()
+    shown = showing.from_environment()
     with txnclient.connect(cluster, timeout=timeout) as client, status_line(f"{out} is made"):
         try:
             missing = bundle.write(out, bundle.files(client, configs, logs, urls, shown))

@@ -25,7 +25,7 @@ from txndeploy.overview import health
 from txndeploy.overview.scrubbing import scrub, scrub_settings
 from txndeploy.terminal import listings
 from txndeploy.terminal.output import as_json
-from txnstatus.security.tls import Tls
+from txnstatus.security.showing import Shows
 from txnstatus.types import TERMINAL
 
 LOG_BYTES = 1 << 20
@@ -40,7 +40,7 @@ File = tuple[str, Callable[[], str]]
 
 
 def files(
-    client: Client, configurations: Sequence[Path], logs: Sequence[Path], metrics: Sequence[str], shown: Tls | None
+    client: Client, configurations: Sequence[Path], logs: Sequence[Path], metrics: Sequence[str], shown: Shows | None
 ) -> list[File]:
     """What there is to say. `metrics`: URLs of nodes' `/metrics`, for which `shown` is shown."""
     return [
@@ -132,7 +132,7 @@ def metrics_of(configurations: Sequence[Path]) -> list[str]:
     return found
 
 
-def _metrics(url: str, shown: Tls | None) -> Callable[[], str]:
+def _metrics(url: str, shown: Shows | None) -> Callable[[], str]:
     def read() -> str:
         context = shown.contexts().client if shown is not None and url.startswith("https:") else None
         with urlopen(url, timeout=HTTP_SECONDS, context=context) as answer:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from txndeploy.terminal.listings import NOT_TOLD, SILENT
+from txndeploy.terminal.listings import NOT_TOLD, REFUSED, SILENT
 from txnstatus.catalog.catalog import CATALOG, CatalogState
 from txnstatus.catalog.nodes import Drain
 
@@ -48,13 +48,15 @@ def _troubles(state: CatalogState, rows: Sequence[Mapping[str, Any]]) -> Iterato
     if any(row["role"] == NOT_TOLD for row in rows):
         yield Trouble("nodes tell their replicas to operators of the cluster only: see txnctl grants", is_down=False)
         return
-    silent = {row["node"] for row in rows if row["role"] == SILENT}
+    silent, refuse = ({row["node"] for row in rows if row["role"] == role} for role in (SILENT, REFUSED))
     replicas: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
         if row["group"] is not None:
             replicas[row["group"]][row["node"]] = row
     for node in sorted(silent):
         yield Trouble(f"node {node} does not answer", is_down=False)
+    for node in sorted(refuse):
+        yield Trouble(f"node {node} refuses who asks, or shows a certificate that does not hold", is_down=False)
     for node, info in sorted(state.nodes.items()):
         if info.drain == Drain.LEADS_NOTHING:
             yield Trouble(f"node {node} is drained: it leads nothing until txnctl node undrain {node}", is_down=False)
@@ -64,10 +66,10 @@ def _troubles(state: CatalogState, rows: Sequence[Mapping[str, Any]]) -> Iterato
         yield Trouble(f"{part} is {migration}: its tables wait", is_down=False)
     for group in sorted({CATALOG, *state.groups}):
         found = replicas[group]
-        if not any(row["role"] == "leader" for row in found.values()):
+        if not refuse and not any(row["role"] == "leader" for row in found.values()):
             yield Trouble(f"{group} has no leader", is_down=True)
         for node in state.replicas(group):
-            if node not in found and node not in silent:
+            if node not in found and node not in silent | refuse:
                 yield Trouble(f"node {node} has no replica of {group}", is_down=False)
         committed = max((row["committed"] for row in found.values()), default=0)
         for node, row in found.items():

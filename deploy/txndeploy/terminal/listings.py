@@ -19,6 +19,7 @@ from txnclient import (
     TxnError,
     TxnState,
     TxnSummary,
+    Unauthenticated,
     connect,
 )
 from txnclient.calls.channel import ManagerChannel
@@ -281,12 +282,11 @@ def properties(info: TableInfo) -> Listing:
     return Listing("properties", fields, rows)
 
 
-SILENT = "no answer"
-"""The role of a node that does not answer."""
-NOT_TOLD = "not told"
-"""The role of a node that answers, and tells its replicas to operators only."""
+SILENT, NOT_TOLD, REFUSED = "no answer", "not told", "refused"
+"""Roles of nodes: one that is silent, one that tells operators only, one that refuses who asks, or is refused."""
 WITHOUT_REPLICA = "no replica"
 LEARNER = "learner"
+_COLOURS = {"leader": "green", SILENT: "red", REFUSED: "red"}
 
 
 def catalog(client: Client) -> CatalogState:
@@ -301,7 +301,7 @@ def groups(client: Client, state: CatalogState) -> Listing:
         Field("node", "node", whole=True),
         Field("group", "group", whole=True),
         Field("parts", "parts"),
-        Field("role", "role", lambda role: {"leader": "green", SILENT: "red"}.get(role, ""), whole=True),
+        Field("role", "role", lambda role: _COLOURS.get(role, ""), whole=True),
         Field("term", "term"),
         Field("committed", "committed"),
         Field("applied", "applied"),
@@ -312,12 +312,11 @@ def groups(client: Client, state: CatalogState) -> Listing:
     for node, info in sorted(state.nodes.items()):
         of_node = {"node": node, "drain": DRAINED[info.drain]}
         channel = client.session.channel.to(info.address)
+        method, request = "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest()
         try:
-            status = channel.call(
-                "txnstatus.Admin/GetNode", admin_pb2.GetNodeRequest(), admin_pb2.GetNodeResponse, timeout=1.0
-            )
+            status = channel.call(method, request, admin_pb2.GetNodeResponse, timeout=1.0)
         except TxnError as error:
-            role = NOT_TOLD if isinstance(error, NotAuthorized) else SILENT
+            role = {NotAuthorized: NOT_TOLD, Unauthenticated: REFUSED}.get(type(error), SILENT)
             rows.append({**of_node, "role": role, **nothing})
             continue
         finally:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from txndeploy.overview.health import BEHIND_ENTRIES, ExitCode, exit_code, troubles
-from txndeploy.terminal.listings import NOT_TOLD, SILENT
+from txndeploy.terminal.listings import NOT_TOLD, REFUSED, SILENT
 from txnstatus.catalog.catalog import CATALOG, CatalogState, shard_group
 from txnstatus.catalog.founding import initial
 from txnstatus.catalog.nodes import NodeInfo
@@ -39,9 +39,9 @@ def told(rows: Rows, state: CatalogState = STATE) -> tuple[list[str], ExitCode]:
     return [trouble.what for trouble in found], exit_code(found)
 
 
-def silenced(rows: Rows, *nodes: str) -> Rows:
+def silenced(rows: Rows, *nodes: str, role: str = SILENT) -> Rows:
     left = [row for row in rows if row["node"] not in nodes]
-    return left + [dict.fromkeys(("group", "committed", "applied")) | {"node": each, "role": SILENT} for each in nodes]
+    return left + [dict.fromkeys(("group", "committed", "applied")) | {"node": each, "role": role} for each in nodes]
 
 
 def test_all_is_well_where_all_are_there_and_led() -> None:
@@ -50,6 +50,13 @@ def test_all_is_well_where_all_are_there_and_led() -> None:
 
 def test_a_silent_node_is_amiss_and_named_once() -> None:
     assert told(silenced(healthy(), "n3")) == (["node n3 does not answer"], ExitCode.AMISS)
+
+
+def test_a_node_that_refuses_is_amiss_and_may_well_lead() -> None:
+    """Where an authority follows another one, some know it earlier: its groups were said to have no leader."""
+    what, code = told(silenced(healthy(), "n1", role=REFUSED))
+    assert what == ["node n1 refuses who asks, or shows a certificate that does not hold"]
+    assert code is ExitCode.AMISS
 
 
 def test_a_group_that_nobody_leads_is_down_and_comes_first() -> None:

@@ -145,6 +145,18 @@ def txnctl_starts(where: Path) -> str:
     return "bob" if "127.0.0.1:1" in said and str(where) not in said else said
 
 
+def test_whoever_shows_a_secret_makes_a_bundle(air: Identities, tmp_path: Path) -> None:
+    """A certificate was wanted, for metrics that nobody had asked for."""
+    shown, bundle = tmp_path / "shown", tmp_path / "b.tar.gz"
+    shown.mkdir()
+    (shown / "ca.pem").write_bytes(air.authority.pem)
+    (shown / "secret").write_text("sam:of his own")
+    asked = ["debug", "bundle", str(bundle), "--cluster", "127.0.0.1:1", "--timeout", "0.1"]
+    result = CliRunner().invoke(commands.app, asked, env={tls.VARIABLE: str(shown)})
+    assert result.exit_code == 0, result.output
+    assert bundle.exists()
+
+
 def node_starts(where: Path) -> str:
     config = NodeConfig(
         cluster_name="air",
