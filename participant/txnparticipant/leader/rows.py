@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -189,22 +189,27 @@ class RowService:
         wanted = self._used() + more
         if wanted <= HARD_LIMIT_BYTES:
             return True
-        small = self._held_by(txn_id) + more <= TXN_LIMIT_BYTES
-        return small and wanted <= HARD_LIMIT_BYTES + TXN_LIMIT_BYTES and self._first_in_line() == txn_id
+        if wanted > HARD_LIMIT_BYTES + TXN_LIMIT_BYTES or self._held_by(txn_id) + more > TXN_LIMIT_BYTES:
+            return False
+        older = (each for each in self._in_line() if each < txn_id)
+        return not any(self._held_by(each) <= TXN_LIMIT_BYTES for each in older) and txn_id in self._in_line()
 
     def _first_in_line(self) -> TxnId | None:
-        """The oldest of those that have rows here, may write more, and do not hold more than each may have.
+        """The oldest that does not hold more than each may have."""
+        line = sorted(set(self._in_line()))
+        return next((each for each in line if self._held_by(each) <= TXN_LIMIT_BYTES), None)
+
+    def _in_line(self) -> Iterator[TxnId]:
+        """Transactions that have rows here and may write more; most of the older ones come first.
 
         Whoever comes gets in line below the limit only, so what is beyond it is there for the first.
         """
-        in_line = {txn_id for _, txn_id, _ in self._on_the_way}
         for table in self._shard.tables():
-            in_line.update(
-                txn_id
-                for txn_id, record in table.unfinished.items()
-                if record.rows and record.state is ParticipantState.OPEN
-            )
-        return next((each for each in sorted(in_line) if self._held_by(each) <= TXN_LIMIT_BYTES), None)
+            for txn_id, record in table.unfinished.items():
+                if record.rows and record.state is ParticipantState.OPEN:
+                    yield txn_id
+        for _, txn_id, _ in self._on_the_way:
+            yield txn_id
 
     def _held_by(self, txn_id: TxnId) -> int:
         """Bytes of its rows in all tables, with those on their way."""

@@ -117,6 +117,9 @@ def test_a_transaction_with_more_than_is_kept_for_each_waits_for_no_other(
         shard.run(asyncio.wait_for(shard.service.write_rows(large_row(shard, 1, 6, THIRD)), 30))
     assert "commit more often" in refused.value.hint
     shard.send(large_row(shard, 2, 7))
+    monkeypatch.setattr(row_service, "WAIT_SECONDS", 0.05)
+    with pytest.raises(Overloaded, match="transaction 2 first"):
+        shard.send(large_row(shard, 3, 8))
 
 
 def test_rows_that_cannot_be_flushed_are_not_a_transactions_fault(shard: Shard, little_memory: None) -> None:
