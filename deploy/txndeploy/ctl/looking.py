@@ -17,13 +17,14 @@ from rich.text import Text
 
 import txnclient
 from txnclient import Client, LockInfo, TxnError, TxnState, TxnSummary
+from txnclient.calls.channel import parse_addresses
 from txndeploy.overview import bundle
 from txndeploy.overview.health import ExitCode, Trouble, exit_code, troubles
 from txndeploy.overview.rates import Rates, rates
 from txndeploy.terminal import listings
 from txndeploy.terminal.commands import ClusterOption, JsonOption, TimeoutOption, tells_errors
 from txndeploy.terminal.output import PIPED_COLUMNS, Field, Listing, as_json, console, lines, plain, status_line
-from txnstatus.errors import InvalidArgument, NotAuthorized, Unauthenticated
+from txnstatus.errors import InvalidArgument, NotAuthorized, Unauthenticated, Unavailable
 from txnstatus.security import showing
 from txnstatus.types import TERMINAL
 
@@ -31,6 +32,8 @@ commands = typer.Typer(rich_markup_mode=None)
 debug_app = typer.Typer(help="For whoever maintains this service.", no_args_is_help=True)
 commands.add_typer(debug_app, name="debug")
 
+LOOK_SECONDS = 1.0
+"""Time in which a node answers that refuses who asks."""
 WINDOW_SECONDS = 10.0
 LOOKED_AT = 2_000
 """Transactions of the window that are looked at, the newest."""
@@ -82,7 +85,21 @@ def _found(cluster: str, timeout: float) -> list[Trouble]:
     except Unauthenticated:
         raise
     except TxnError as error:
+        if isinstance(error, Unavailable):
+            _see_whether_refused(cluster)
         return [Trouble(error.message, is_down=True)]
+
+
+def _see_whether_refused(cluster: str) -> None:
+    """Raises Unauthenticated where a node refuses who asks, while others may be silent."""
+    for address in parse_addresses(cluster):
+        with txnclient.connect(address, timeout=LOOK_SECONDS) as one:
+            try:
+                listings.catalog(one)
+            except Unauthenticated:
+                raise
+            except TxnError:
+                continue  # of that one nothing is known either
 
 
 # ---- top

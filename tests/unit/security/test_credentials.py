@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import stat
@@ -21,6 +22,7 @@ from txndeploy.errors import ConfigError
 from txndeploy.local.authority import Authority
 from txndeploy.node.config import NodeConfig, NodeEntry, TlsSection
 from txndeploy.node.process import Node
+from txndeploy.overview.health import ExitCode
 from txnstatus.errors import InvalidArgument, Unauthenticated
 from txnstatus.security import principals, showing, tls
 from txnstatus.security.principals import Kind, Principal
@@ -155,6 +157,15 @@ def test_whoever_shows_a_secret_makes_a_bundle(air: Identities, tmp_path: Path) 
     result = CliRunner().invoke(commands.app, asked, env={tls.VARIABLE: str(shown)})
     assert result.exit_code == 0, result.output
     assert bundle.exists()
+
+
+async def test_health_of_a_cluster_whose_first_node_is_away_tells_a_refusal(air: Identities, tmp_path: Path) -> None:
+    """It said that the cluster is down: one node had not answered, and the other one had refused."""
+    async with Served(tls=air.node()) as served:
+        asked = ["health", "--cluster", f"127.0.0.1:1,{served.address}", "--timeout", "0.5"]
+        result = await asyncio.to_thread(CliRunner().invoke, commands.app, asked, env={tls.VARIABLE: ""})
+    assert result.exit_code == ExitCode.REFUSED, result.output
+    assert "this node takes connections with TLS only" in result.output
 
 
 def node_starts(where: Path) -> str:
