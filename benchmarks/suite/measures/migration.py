@@ -1,10 +1,11 @@
-"""How long a shard's tables wait while it goes to another group's log: what one writer's commits take meanwhile."""
+"""How long a shard's tables wait while it goes to another group's log, or is split: what one writer's commits take
+meanwhile."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import median
 from typing import Annotated
@@ -24,24 +25,26 @@ from txnstatus.proto import admin_pb2
 TABLE = "bench.moved"
 WAIT_SECONDS = 120.0
 BREATH_SECONDS = 1.0
+Row = Sequence[str]
 
 
 def measure(
     files: Annotated[str, "Files of the table before it moves, separated by commas."] = "10,1000,10000",
-    moves: Annotated[int, at_least(1, "Moves, there and back, of each.")] = 6,
+    moves: Annotated[int, at_least(1, "Moves, there and back, of each; and splits.")] = 6,
 ) -> Iterator[Table]:
-    shown = []
+    moved, split = list[Row](), list[Row]()
     for count in map(int, files.split(",")):
         with running() as (_, client):
             client.create_table(TABLE, "id bigint")
             _fill(client, count)
-            other = client.add_group()
-            took, longest, usual = _move(client, other, moves)
-            shown.append(
-                (str(count), f"{median(took):.0f}", f"{median(longest):.0f}", f"{max(longest):.0f}", f"{usual:.1f}")
-            )
+            other, shard = client.add_group(), int(client.table(TABLE).table_id.split(".")[0])
+            home = catalog(client).parts[shard_group(shard)]
+            turns = [partial(_move, client, shard, home if number % 2 else other) for number in range(moves)]
+            moved.append((str(count), *_under_a_writer(client, turns)))
+            split.append((str(count), *_under_a_writer(client, [partial(_split, client, shard)] * moves)))
     columns = ("files", "order to end, ms", "longest commit, ms", "longest of all", "usual commit")
-    yield table_of(f"{moves} moves of a shard under one writer", columns, shown)
+    yield table_of(f"{moves} moves of a shard under one writer", columns, moved)
+    yield table_of(f"{moves} splits of it", columns, split)
 
 
 def _fill(client: Client, files: int) -> None:
@@ -52,11 +55,9 @@ def _fill(client: Client, files: int) -> None:
                 txn.write(one, TABLE)
 
 
-def _move(client: Client, other: str, moves: int) -> tuple[list[float], list[float], float]:
-    """Milliseconds: of each move, of the longest commit during it, and of the usual commit."""
-    shard = int(client.table(TABLE).table_id.split(".")[0])
+def _under_a_writer(client: Client, turns: Sequence[Callable[[], None]]) -> tuple[str, str, str, str]:
+    """Milliseconds: of a turn, of the longest commit during one, of the longest during any, and of a usual commit."""
     commits, ended = list[tuple[float, float]](), threading.Event()
-    home = catalog(client).parts[shard_group(shard)]
 
     def write() -> None:
         one = pa.table({"id": [1]})
@@ -67,23 +68,32 @@ def _move(client: Client, other: str, moves: int) -> tuple[list[float], list[flo
 
     writer = threading.Thread(target=write)
     writer.start()
-    took, longest, moved = list[float](), list[float](), list[tuple[float, float]]()
-    for number in range(moves):
+    spans = list[tuple[float, float]]()
+    for turn in turns:
         time.sleep(BREATH_SECONDS)
-        group = home if number % 2 else other
         began = time.perf_counter()
-        order = admin_pb2.MigrateShardRequest(shard=shard, group=group)
-        client.call("txnstatus.Admin/MigrateShard", order, admin_pb2.MigrateShardResponse)
-        wait_until(partial(_is_in, client, shard, group), f"the shard in {group}", WAIT_SECONDS)
-        moved.append((began, time.perf_counter()))
+        turn()
+        spans.append((began, time.perf_counter()))
     time.sleep(BREATH_SECONDS)
     ended.set()
     writer.join()
-    for began, end in moved:
-        took.append(1e3 * (end - began))
-        longest.append(max(1e3 * (stop - start) for start, stop in commits if start < end and stop > began))
-    return took, longest, median(1e3 * (stop - start) for start, stop in commits)
+    took = [1e3 * (end - began) for began, end in spans]
+    longest = [
+        max(1e3 * (stop - start) for start, stop in commits if start < end and stop > began) for began, end in spans
+    ]
+    usual = median(1e3 * (stop - start) for start, stop in commits)
+    return f"{median(took):.0f}", f"{median(longest):.0f}", f"{max(longest):.0f}", f"{usual:.1f}"
 
 
-def _is_in(client: Client, shard: int, group: str) -> bool:
-    return catalog(client).parts[shard_group(shard)] == group
+def _move(client: Client, shard: int, group: str) -> None:
+    order = admin_pb2.MigrateShardRequest(shard=shard, group=group)
+    client.call("txnstatus.Admin/MigrateShard", order, admin_pb2.MigrateShardResponse)
+    part = shard_group(shard)
+    wait_until(lambda: catalog(client).parts[part] == group, f"the shard in {group}", WAIT_SECONDS)
+
+
+def _split(client: Client, shard: int) -> None:
+    new = catalog(client).shards[-1] + 1
+    order = admin_pb2.SplitShardRequest(shard=shard, new_shard=new)
+    client.call("txnstatus.Admin/SplitShard", order, admin_pb2.SplitShardResponse)
+    wait_until(lambda: not catalog(client).migrations, f"shard {new}", WAIT_SECONDS)

@@ -79,6 +79,18 @@ KNOWN: Mapping[str, int] = {
 }
 
 BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
+    "names are parted": (
+        "shard/test_dividing.py",
+        "test_tables_that_had_a_name_in_common_stay_together",
+    ),
+    "what went is nobody's": (
+        "shard/test_dividing.py",
+        "test_a_table_goes_with_its_id_and_the_shard_that_it_left_says_where_it_is",
+    ),
+    "what is split off holds nothing": (
+        "manager/test_split_off.py",
+        "test_a_savepoint_is_held_by_what_was_split_off_while_it_was_made",
+    ),
     "what comes is here for all": (
         "status/test_migrated.py",
         "test_one_that_comes_is_elsewhere_for_all_that_have_begun_before",

@@ -1,12 +1,15 @@
-"""Slips in how shards go from one log to another, put in on purpose, as in faults.py."""
+"""Slips in how shards go from one log to another, or are split, put in on purpose, as in faults.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.sim.planted.faults import Seams
+from txnmanager.savepoints import Savepoints
 from txnparticipant.leader.machine import ShardMachine
+from txnparticipant.shard.shard import ParticipantShard
+from txnparticipant.shard.table import TableState
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.raft.migration import Arrives, Arriving, Migrations
 from txnstatus.replicated import Rejected
@@ -55,9 +58,39 @@ def who_has_gone_is_asked_by_nobody() -> Seams:
     return [("txnstatus.status.manager:TxnStatusManager._advance", silent)]
 
 
+def names_are_parted() -> Seams:
+    """Tables that had a name in common go to two shards."""
+
+    def each_alone(tables: Iterable[TableState]) -> Iterator[Sequence[TableState]]:
+        return ([table] for table in tables if not table.is_database)
+
+    return [("txnparticipant.shard.dividing:_together", each_alone)]
+
+
+def what_went_is_nobodys() -> Seams:
+    """The shard that a table has left knows of none."""
+    divide = ParticipantShard.divide
+
+    def forgetful(self: ParticipantShard, other: ParticipantShard, share: Collection[str]) -> None:
+        divide(self, other, share)
+        self.gone.clear()
+
+    return [("txnparticipant.shard.shard:ParticipantShard.divide", forgetful)]
+
+
+def what_is_split_off_holds_nothing() -> Seams:
+    async def nobody(_self: Savepoints, _known: set[int]) -> list[int]:
+        return []
+
+    return [("txnmanager.savepoints:Savepoints._split_off_since", nobody)]
+
+
 MIGRATING: Mapping[str, Callable[[], Seams]] = {
     "what comes is here for all": what_comes_is_here_for_all,
     "a chunk may be missing": a_chunk_may_be_missing,
     "who has gone is asked by nobody": who_has_gone_is_asked_by_nobody,
     "an old catalog ends a migration": an_old_catalog_ends_a_migration,
+    "names are parted": names_are_parted,
+    "what went is nobody's": what_went_is_nobodys,
+    "what is split off holds nothing": what_is_split_off_holds_nothing,
 }
