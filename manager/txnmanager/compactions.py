@@ -3,12 +3,12 @@ do; `router` has all other calls."""
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txnmanager.all_shards import AllShards
 from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -27,6 +27,7 @@ class Compactions:
     def __init__(self, client: TxnSystemClient, keepers: Keepers) -> None:
         self._client = client
         self._keepers = keepers
+        self._all = AllShards(client)
 
     async def list_compactions(self, request: pb.ListCompactionsRequest) -> pb.ListCompactionsResponse:
         """As far as every shard has answered: what comes after that is on a later page."""
@@ -34,11 +35,9 @@ class Compactions:
             method = "txnstatus.Compactions/ListCompactions"
             name = check_table_name(request.table)
             return await self._keepers.call(name, method, request, pb.ListCompactionsResponse)
-        shards = self._client.cluster.state.shards
         while True:
-            answers = await asyncio.gather(
-                *(self._ask(shard, "ListCompactions", request, pb.ListCompactionsResponse) for shard in shards)
-            )
+            method, response = "txnstatus.Compactions/ListCompactions", pb.ListCompactionsResponse
+            answers = await self._all.ask(method, request, response)
             ends = [_place(answer.compactions[-1]) for answer in answers if answer.more]
             found = [each for answer in answers for each in answer.compactions if not ends or _place(each) <= min(ends)]
             seen = [each for each in found if sees(each.table)]

@@ -96,10 +96,13 @@ class Places:
         its place there by its name: who owns a table may have what is in its directory removed. All shards are asked:
         few tables say where they are."""
         taken, warehouse = f"location {location[:500]!r} is not free", self._warehouse
-        shards = self._cluster.state.shards
-        found = await asyncio.gather(*(self._is_others(shard, name, place, leads_to, owner) for shard in shards))
-        if any(found):
-            raise InvalidArgument(f"{taken}: somebody else has a table there")
+        asked = set[int]()
+        while left := [shard for shard in self._cluster.state.shards if shard not in asked]:
+            found = await asyncio.gather(*(self._is_others(shard, name, place, leads_to, owner) for shard in left))
+            if any(found):
+                raise InvalidArgument(f"{taken}: somebody else has a table there")
+            asked.update(left)
+            await self._catalog.refresh()  # what was split meanwhile has given tables to a shard that was not asked
         is_there = await asyncio.get_running_loop().run_in_executor(self._blocking, warehouse.resolved)
         for whose in (place.named_in(warehouse), leads_to.named_in(is_there)):
             if whose not in (None, name) and not self._owns(owner, whose):

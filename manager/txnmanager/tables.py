@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from txnmanager.all_shards import AllShards
 from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus import lock_requests, partitions
 from txnstatus.catalog.catalog import shard_group
@@ -39,11 +40,12 @@ class Tables:
         self._catalog = CatalogClient(client)
         self._ranges = ranges
         self._keepers = keepers
+        self._all = AllShards(client)
 
     async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
         """As far as every shard has answered: what comes after that is on a later page."""
         while True:
-            answers = await self._ask_all("ListTables", request, table_pb.ListTablesResponse)
+            answers = await self._all.ask("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
             ends = [answer.tables[-1].name for answer in answers if answer.more]
             found = [table for answer in answers for table in answer.tables if not ends or table.name <= min(ends)]
             seen = [table for table in found if sees(table.name)]
@@ -152,7 +154,7 @@ class Tables:
         elif request.partition:
             raise InvalidArgument("a partition needs the table that it is of")
         else:
-            answers = await self._ask_all("ShowLocks", request, table_pb.ShowLocksResponse)
+            answers = await self._all.ask("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)
         ends = [_place(answer.locks[-1]) for answer in answers if answer.more]
         told = (lock for answer in answers for lock in answer.locks)
         return sorted((lock for lock in told if not ends or _place(lock) <= min(ends)), key=_place), bool(ends)
@@ -186,10 +188,6 @@ class Tables:
         for lock in locks:
             if lock.txn_id in found:
                 lock.txn.CopyFrom(shown_to_caller(found[lock.txn_id].txn))
-
-    async def _ask_all(self, method: str, request: Message, response: type[ResponseT]) -> Sequence[ResponseT]:
-        shards = self._client.cluster.state.shards
-        return await asyncio.gather(*(self._ask(shard, method, request, response) for shard in shards))
 
     async def _get(self, table: str) -> table_pb.GetTableResponse:
         """From then on this process knows who keeps the table. Raises NotFound."""

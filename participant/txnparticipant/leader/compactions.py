@@ -117,7 +117,7 @@ class CompactionService:
         after = request.after.table_id, request.after.compaction_id
         found = sorted((each for table in tables for each in self._infos(table)), key=place)
         page, more = first_page([each for each in found if place(each) > after])
-        return pb.ListCompactionsResponse(compactions=page, more=more)
+        return pb.ListCompactionsResponse(compactions=page, more=more, given_to=self.shard.given_to)
 
     # ---- who works at one
 

@@ -59,21 +59,21 @@ def _mode(table: TableState, request: table_pb.LockRequest, strict: bool) -> Mod
     return mode_of(Statement(request.statement), alone=request.alone and strict, known=known)
 
 
-def show(tables: Iterable[TableState], request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
+def show(shard: ParticipantShard, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
     """What is locked of the object and below it; without an object, all. As many as one answer may have."""
     name = f"{request.table}/{request.partition}" if request.partition else request.table
     below = (f"{name}.", f"{name}/")
     after = request.after.object, request.after.since, request.after.txn_id
     rows = [
         (place, claim, blocked_by, table.txns[claim.txn_id].owner)
-        for table in tables
+        for table in shard.tables()
         for claim, blocked_by in table.locks.explained()
         if (place := (claim.lock.object, claim.since, claim.txn_id)) > after
         and (not name or claim.lock.object == name or claim.lock.object.startswith(below))
     ]
     rows.sort(key=itemgetter(0))
     page, more = first_page([_info(*row[1:]) for row in rows[: MAX_LISTED + 1]])
-    return table_pb.ShowLocksResponse(locks=page, more=more)
+    return table_pb.ShowLocksResponse(locks=page, more=more, given_to=shard.given_to)
 
 
 def _info(claim: Claim, blocked_by: Sequence[TxnId], owner: str) -> table_pb.LockInfo:

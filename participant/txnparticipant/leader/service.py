@@ -268,7 +268,7 @@ class ShardService:
 
     async def show_locks(self, request: table_pb.ShowLocksRequest) -> table_pb.ShowLocksResponse:
         self._driver.check_lease()
-        return show(self.shard.tables(), request)
+        return show(self.shard, request)
 
     # ---- two-phase commit
 

@@ -226,7 +226,7 @@ class TableService:
         """The tables whose names come after this one: as many as one answer may have."""
         later = sorted((table for table in await self.all() if table.name > after), key=lambda table: table.name)
         page, more = first_page([table.info() for table in later[: MAX_LISTED + 1]])
-        return pb.ListTablesResponse(tables=page, more=more)
+        return pb.ListTablesResponse(tables=page, more=more, given_to=self._shard.given_to)
 
     async def publish_decided(self, table: TableState) -> Timestamp:
         """Publishes all that is committed by now, also where FINALIZE_COMMIT is still to come: up to this timestamp."""

@@ -217,7 +217,6 @@ class ParticipantShard:
         """Gives an empty one the tables of the share, as far as these can go, with what their transactions and the
         savepoints need there. `share`: ids."""
         going = {table.table_id: table for table in dividing.divisible(self._tables, share)}
-        placed = {name for table in going.values() for name in dividing.names(table)}
         other._tables, other.came = going, frozenset(going)
         other.forgotten, other.apart_below = self.forgotten, self.apart_below
         other._savepoints = {each: replace(held, is_home=False) for each, held in self._savepoints.items()}
@@ -225,7 +224,7 @@ class ParticipantShard:
         self.gone |= {id_: dividing.Gone(id_, other.shard, table.location) for id_, table in going.items()}
         self.came -= going.keys()
         self._tables = {id_: table for id_, table in self._tables.items() if id_ not in going}
-        elsewhere = {name: Placed(name, other.shard) for name in placed}
+        elsewhere = {name: Placed(name, other.shard) for each in going.values() for name in dividing.names(each)}
         self.names = Names(self.shard, self._tables, self.names.placed | elsewhere)
 
     def gave_once(self, other: ParticipantShard) -> None:
@@ -239,6 +238,11 @@ class ParticipantShard:
     def keeps(self, table_id: str) -> bool:
         """Whether it is this one that knows what became of a table."""
         return table_id in self.came or (table_id.startswith(f"{self.shard}.") and table_id not in self.gone)
+
+    @property
+    def given_to(self) -> list[int]:
+        """The shards to which it has given tables."""
+        return sorted({each.shard for each in self.gone.values()})
 
     def half(self) -> tuple[str, ...]:
         """Ids of tables with about a half of the work."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from txnmanager.all_shards import AllShards
 from txnmanager.keepers import Keepers
 from txnmanager.savepoints import Savepoints
 from txnmanager.txn_savepoints import TxnSavepoints
@@ -25,6 +26,7 @@ from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import InvalidArgument, PlacedElsewhere, TxnError, Unavailable
 from txnstatus.proto import compaction_pb2, savepoint_pb2, txn_savepoint_pb2
 from txnstatus.proto import participant_pb2 as pb
+from txnstatus.proto.table_pb2 import ListTablesRequest, ListTablesResponse
 from txnstatus.rpc.calls import Call, asked
 from txnstatus.rpc.errors import to_detail
 from txnstatus.status.commit.participant_calls import ParticipantCalls
@@ -176,6 +178,20 @@ async def test_a_savepoint_is_held_by_what_was_split_off_while_it_was_made() -> 
     await savepoints.release_savepoint(savepoint_pb2.ReleaseSavepointRequest(name="load", savepoint_id="s" * 8))
     dropped = [each.rpartition(" ")[2] for each in system.asked if each.startswith("Drop")]
     assert sorted(dropped) == ["shard-0", "shard-1", "shard-2"]
+
+
+async def test_what_is_listed_has_what_was_split_off_while_it_was_asked_for() -> None:
+    system = System()
+    given = {"shard-0": [1], "shard-1": [2], "shard-2": []}
+
+    async def listing(group: str, method: str, request: Any, response: Any, timeout: float) -> Any:
+        answer = await call_leader(group, method, request, response, timeout)
+        return answer if method.endswith("GetCatalog") else response(given_to=given[group])
+
+    call_leader, system.call_leader = system.call_leader, listing  # type: ignore[method-assign]
+    asked_for = ListTablesRequest(), ListTablesResponse
+    assert len(await AllShards(system.client).ask("txnstatus.Table/ListTables", *asked_for)) == 3
+    assert system.asked == [f"ListTables shard-{shard}" for shard in (0, 1, 2)]
 
 
 async def test_who_keeps_a_table_is_found_by_any_number_of_steps() -> None:

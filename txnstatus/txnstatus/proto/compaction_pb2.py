@@ -26,17 +26,17 @@ from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 from txnstatus.proto import table_pb2 as txnstatus_dot_proto_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n txnstatus/proto/compaction.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"e\n\x18RequestCompactionRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\'\n\x04kind\x18\x03 \x01(\x0e\x32\x19.txnstatus.CompactionKind\"3\n\x19RequestCompactionResponse\x12\x16\n\x0e\x63ompaction_ids\x18\x01 \x03(\t\"R\n\x16ListCompactionsRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12)\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\x1a.txnstatus.CompactionPlace\":\n\x0f\x43ompactionPlace\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\"W\n\x17ListCompactionsResponse\x12.\n\x0b\x63ompactions\x18\x01 \x03(\x0b\x32\x19.txnstatus.CompactionInfo\x12\x0c\n\x04more\x18\x02 \x01(\x08\"\x8f\x03\n\x0e\x43ompactionInfo\x12\x15\n\rcompaction_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\t\x12\'\n\x04kind\x18\x05 \x01(\x0e\x32\x19.txnstatus.CompactionKind\x12)\n\x05state\x18\x06 \x01(\x0e\x32\x1a.txnstatus.CompactionState\x12\x11\n\trequested\x18\x07 \x01(\x08\x12\x0e\n\x06opened\x18\x08 \x01(\x06\x12\x0e\n\x06worker\x18\t \x01(\t\x12\r\n\x05\x61s_of\x18\n \x01(\x06\x12\r\n\x05\x65nded\x18\x0b \x01(\x06\x12\x10\n\x08switched\x18\x0c \x01(\x06\x12\x17\n\x0finput_file_sets\x18\r \x01(\r\x12\x12\n\ninput_rows\x18\x0e \x01(\x04\x12\x13\n\x0boutput_rows\x18\x0f \x01(\x04\x12\x14\n\x0coutput_files\x18\x10 \x01(\r\x12\x0e\n\x06reason\x18\x11 \x01(\t\x12\x13\n\x0binput_bytes\x18\x12 \x01(\x04\"o\n\x16LeaseCompactionRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x10\n\x08lease_id\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x11\n\tmin_bytes\x18\x04 \x01(\x04\x12\x11\n\tmax_bytes\x18\x05 \x01(\x04\"B\n\x17LeaseCompactionResponse\x12\'\n\x04task\x18\x01 \x01(\x0b\x32\x19.txnstatus.CompactionTask\"\x94\x03\n\x0e\x43ompactionTask\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\'\n\x04kind\x18\x03 \x01(\x0e\x32\x19.txnstatus.CompactionKind\x12\x11\n\tpartition\x18\x04 \x01(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\r\n\x05\x61s_of\x18\x06 \x01(\x06\x12&\n\x06inputs\x18\x07 \x03(\x0b\x32\x16.txnstatus.ManifestRef\x12$\n\x04\x64\x65\x61\x64\x18\x08 \x03(\x0b\x32\x16.txnstatus.DeadRowsRef\x12\x19\n\x11target_file_bytes\x18\t \x01(\x04\x12\x14\n\x0clease_millis\x18\n \x01(\r\x12&\n\x07\x63hanges\x18\x0b \x01(\x0b\x32\x15.txnstatus.RowChanges\x12&\n\x06others\x18\x0c \x03(\x0b\x32\x16.txnstatus.ManifestRef\x12\x19\n\x11\x63ommit_timestamps\x18\r \x03(\x06\"S\n\x16RenewCompactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\x10\n\x08lease_id\x18\x03 \x01(\t\"/\n\x17RenewCompactionResponse\x12\x14\n\x0clease_millis\x18\x01 \x01(\r\"\xd0\x01\n\x19\x43ompleteCompactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12(\n\x08manifest\x18\x04 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12&\n\x07lineage\x18\x05 \x01(\x0b\x32\x15.txnstatus.LineageRef\x12&\n\x06hidden\x18\x06 \x01(\x0b\x32\x16.txnstatus.DeadRowsRef\".\n\x1a\x43ompleteCompactionResponse\x12\x10\n\x08switched\x18\x01 \x01(\x06\"t\n\x15\x46\x61ilCompactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x10\n\x08returned\x18\x05 \x01(\x08\"\x18\n\x16\x46\x61ilCompactionResponse*Y\n\x0e\x43ompactionKind\x12\x1b\n\x17\x43OMPACTION_KIND_UNKNOWN\x10\x00\x12\x14\n\x10\x43OMPACTION_MINOR\x10\x01\x12\x14\n\x10\x43OMPACTION_MAJOR\x10\x02*\xac\x01\n\x0f\x43ompactionState\x12\x1c\n\x18\x43OMPACTION_STATE_UNKNOWN\x10\x00\x12\x18\n\x14\x43OMPACTION_INITIATED\x10\x01\x12\x16\n\x12\x43OMPACTION_WORKING\x10\x02\x12\x18\n\x14\x43OMPACTION_SUCCEEDED\x10\x03\x12\x15\n\x11\x43OMPACTION_FAILED\x10\x04\x12\x18\n\x14\x43OMPACTION_ATTEMPTED\x10\x05\x32\xb5\x04\n\x0b\x43ompactions\x12^\n\x11RequestCompaction\x12#.txnstatus.RequestCompactionRequest\x1a$.txnstatus.RequestCompactionResponse\x12X\n\x0fListCompactions\x12!.txnstatus.ListCompactionsRequest\x1a\".txnstatus.ListCompactionsResponse\x12X\n\x0fLeaseCompaction\x12!.txnstatus.LeaseCompactionRequest\x1a\".txnstatus.LeaseCompactionResponse\x12X\n\x0fRenewCompaction\x12!.txnstatus.RenewCompactionRequest\x1a\".txnstatus.RenewCompactionResponse\x12\x61\n\x12\x43ompleteCompaction\x12$.txnstatus.CompleteCompactionRequest\x1a%.txnstatus.CompleteCompactionResponse\x12U\n\x0e\x46\x61ilCompaction\x12 .txnstatus.FailCompactionRequest\x1a!.txnstatus.FailCompactionResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n txnstatus/proto/compaction.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a\x1btxnstatus/proto/table.proto\"e\n\x18RequestCompactionRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\'\n\x04kind\x18\x03 \x01(\x0e\x32\x19.txnstatus.CompactionKind\"3\n\x19RequestCompactionResponse\x12\x16\n\x0e\x63ompaction_ids\x18\x01 \x03(\t\"R\n\x16ListCompactionsRequest\x12\r\n\x05table\x18\x01 \x01(\t\x12)\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\x1a.txnstatus.CompactionPlace\":\n\x0f\x43ompactionPlace\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\"i\n\x17ListCompactionsResponse\x12.\n\x0b\x63ompactions\x18\x01 \x03(\x0b\x32\x19.txnstatus.CompactionInfo\x12\x0c\n\x04more\x18\x02 \x01(\x08\x12\x10\n\x08given_to\x18\x03 \x03(\r\"\x8f\x03\n\x0e\x43ompactionInfo\x12\x15\n\rcompaction_id\x18\x01 \x01(\t\x12\x10\n\x08table_id\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x11\n\tpartition\x18\x04 \x01(\t\x12\'\n\x04kind\x18\x05 \x01(\x0e\x32\x19.txnstatus.CompactionKind\x12)\n\x05state\x18\x06 \x01(\x0e\x32\x1a.txnstatus.CompactionState\x12\x11\n\trequested\x18\x07 \x01(\x08\x12\x0e\n\x06opened\x18\x08 \x01(\x06\x12\x0e\n\x06worker\x18\t \x01(\t\x12\r\n\x05\x61s_of\x18\n \x01(\x06\x12\r\n\x05\x65nded\x18\x0b \x01(\x06\x12\x10\n\x08switched\x18\x0c \x01(\x06\x12\x17\n\x0finput_file_sets\x18\r \x01(\r\x12\x12\n\ninput_rows\x18\x0e \x01(\x04\x12\x13\n\x0boutput_rows\x18\x0f \x01(\x04\x12\x14\n\x0coutput_files\x18\x10 \x01(\r\x12\x0e\n\x06reason\x18\x11 \x01(\t\x12\x13\n\x0binput_bytes\x18\x12 \x01(\x04\"o\n\x16LeaseCompactionRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x10\n\x08lease_id\x18\x02 \x01(\t\x12\r\n\x05table\x18\x03 \x01(\t\x12\x11\n\tmin_bytes\x18\x04 \x01(\x04\x12\x11\n\tmax_bytes\x18\x05 \x01(\x04\"B\n\x17LeaseCompactionResponse\x12\'\n\x04task\x18\x01 \x01(\x0b\x32\x19.txnstatus.CompactionTask\"\x94\x03\n\x0e\x43ompactionTask\x12#\n\x05table\x18\x01 \x01(\x0b\x32\x14.txnstatus.TableInfo\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\'\n\x04kind\x18\x03 \x01(\x0e\x32\x19.txnstatus.CompactionKind\x12\x11\n\tpartition\x18\x04 \x01(\t\x12\x11\n\tdirectory\x18\x05 \x01(\t\x12\r\n\x05\x61s_of\x18\x06 \x01(\x06\x12&\n\x06inputs\x18\x07 \x03(\x0b\x32\x16.txnstatus.ManifestRef\x12$\n\x04\x64\x65\x61\x64\x18\x08 \x03(\x0b\x32\x16.txnstatus.DeadRowsRef\x12\x19\n\x11target_file_bytes\x18\t \x01(\x04\x12\x14\n\x0clease_millis\x18\n \x01(\r\x12&\n\x07\x63hanges\x18\x0b \x01(\x0b\x32\x15.txnstatus.RowChanges\x12&\n\x06others\x18\x0c \x03(\x0b\x32\x16.txnstatus.ManifestRef\x12\x19\n\x11\x63ommit_timestamps\x18\r \x03(\x06\"S\n\x16RenewCompactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\x10\n\x08lease_id\x18\x03 \x01(\t\"/\n\x17RenewCompactionResponse\x12\x14\n\x0clease_millis\x18\x01 \x01(\r\"\xd0\x01\n\x19\x43ompleteCompactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12(\n\x08manifest\x18\x04 \x01(\x0b\x32\x16.txnstatus.ManifestRef\x12&\n\x07lineage\x18\x05 \x01(\x0b\x32\x15.txnstatus.LineageRef\x12&\n\x06hidden\x18\x06 \x01(\x0b\x32\x16.txnstatus.DeadRowsRef\".\n\x1a\x43ompleteCompactionResponse\x12\x10\n\x08switched\x18\x01 \x01(\x06\"t\n\x15\x46\x61ilCompactionRequest\x12\x10\n\x08table_id\x18\x01 \x01(\t\x12\x15\n\rcompaction_id\x18\x02 \x01(\t\x12\x10\n\x08lease_id\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x10\n\x08returned\x18\x05 \x01(\x08\"\x18\n\x16\x46\x61ilCompactionResponse*Y\n\x0e\x43ompactionKind\x12\x1b\n\x17\x43OMPACTION_KIND_UNKNOWN\x10\x00\x12\x14\n\x10\x43OMPACTION_MINOR\x10\x01\x12\x14\n\x10\x43OMPACTION_MAJOR\x10\x02*\xac\x01\n\x0f\x43ompactionState\x12\x1c\n\x18\x43OMPACTION_STATE_UNKNOWN\x10\x00\x12\x18\n\x14\x43OMPACTION_INITIATED\x10\x01\x12\x16\n\x12\x43OMPACTION_WORKING\x10\x02\x12\x18\n\x14\x43OMPACTION_SUCCEEDED\x10\x03\x12\x15\n\x11\x43OMPACTION_FAILED\x10\x04\x12\x18\n\x14\x43OMPACTION_ATTEMPTED\x10\x05\x32\xb5\x04\n\x0b\x43ompactions\x12^\n\x11RequestCompaction\x12#.txnstatus.RequestCompactionRequest\x1a$.txnstatus.RequestCompactionResponse\x12X\n\x0fListCompactions\x12!.txnstatus.ListCompactionsRequest\x1a\".txnstatus.ListCompactionsResponse\x12X\n\x0fLeaseCompaction\x12!.txnstatus.LeaseCompactionRequest\x1a\".txnstatus.LeaseCompactionResponse\x12X\n\x0fRenewCompaction\x12!.txnstatus.RenewCompactionRequest\x1a\".txnstatus.RenewCompactionResponse\x12\x61\n\x12\x43ompleteCompaction\x12$.txnstatus.CompleteCompactionRequest\x1a%.txnstatus.CompleteCompactionResponse\x12U\n\x0e\x46\x61ilCompaction\x12 .txnstatus.FailCompactionRequest\x1a!.txnstatus.FailCompactionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.compaction_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COMPACTIONKIND']._serialized_start=2022
-  _globals['_COMPACTIONKIND']._serialized_end=2111
-  _globals['_COMPACTIONSTATE']._serialized_start=2114
-  _globals['_COMPACTIONSTATE']._serialized_end=2286
+  _globals['_COMPACTIONKIND']._serialized_start=2040
+  _globals['_COMPACTIONKIND']._serialized_end=2129
+  _globals['_COMPACTIONSTATE']._serialized_start=2132
+  _globals['_COMPACTIONSTATE']._serialized_end=2304
   _globals['_REQUESTCOMPACTIONREQUEST']._serialized_start=106
   _globals['_REQUESTCOMPACTIONREQUEST']._serialized_end=207
   _globals['_REQUESTCOMPACTIONRESPONSE']._serialized_start=209
@@ -46,27 +46,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COMPACTIONPLACE']._serialized_start=346
   _globals['_COMPACTIONPLACE']._serialized_end=404
   _globals['_LISTCOMPACTIONSRESPONSE']._serialized_start=406
-  _globals['_LISTCOMPACTIONSRESPONSE']._serialized_end=493
-  _globals['_COMPACTIONINFO']._serialized_start=496
-  _globals['_COMPACTIONINFO']._serialized_end=895
-  _globals['_LEASECOMPACTIONREQUEST']._serialized_start=897
-  _globals['_LEASECOMPACTIONREQUEST']._serialized_end=1008
-  _globals['_LEASECOMPACTIONRESPONSE']._serialized_start=1010
-  _globals['_LEASECOMPACTIONRESPONSE']._serialized_end=1076
-  _globals['_COMPACTIONTASK']._serialized_start=1079
-  _globals['_COMPACTIONTASK']._serialized_end=1483
-  _globals['_RENEWCOMPACTIONREQUEST']._serialized_start=1485
-  _globals['_RENEWCOMPACTIONREQUEST']._serialized_end=1568
-  _globals['_RENEWCOMPACTIONRESPONSE']._serialized_start=1570
-  _globals['_RENEWCOMPACTIONRESPONSE']._serialized_end=1617
-  _globals['_COMPLETECOMPACTIONREQUEST']._serialized_start=1620
-  _globals['_COMPLETECOMPACTIONREQUEST']._serialized_end=1828
-  _globals['_COMPLETECOMPACTIONRESPONSE']._serialized_start=1830
-  _globals['_COMPLETECOMPACTIONRESPONSE']._serialized_end=1876
-  _globals['_FAILCOMPACTIONREQUEST']._serialized_start=1878
-  _globals['_FAILCOMPACTIONREQUEST']._serialized_end=1994
-  _globals['_FAILCOMPACTIONRESPONSE']._serialized_start=1996
-  _globals['_FAILCOMPACTIONRESPONSE']._serialized_end=2020
-  _globals['_COMPACTIONS']._serialized_start=2289
-  _globals['_COMPACTIONS']._serialized_end=2854
+  _globals['_LISTCOMPACTIONSRESPONSE']._serialized_end=511
+  _globals['_COMPACTIONINFO']._serialized_start=514
+  _globals['_COMPACTIONINFO']._serialized_end=913
+  _globals['_LEASECOMPACTIONREQUEST']._serialized_start=915
+  _globals['_LEASECOMPACTIONREQUEST']._serialized_end=1026
+  _globals['_LEASECOMPACTIONRESPONSE']._serialized_start=1028
+  _globals['_LEASECOMPACTIONRESPONSE']._serialized_end=1094
+  _globals['_COMPACTIONTASK']._serialized_start=1097
+  _globals['_COMPACTIONTASK']._serialized_end=1501
+  _globals['_RENEWCOMPACTIONREQUEST']._serialized_start=1503
+  _globals['_RENEWCOMPACTIONREQUEST']._serialized_end=1586
+  _globals['_RENEWCOMPACTIONRESPONSE']._serialized_start=1588
+  _globals['_RENEWCOMPACTIONRESPONSE']._serialized_end=1635
+  _globals['_COMPLETECOMPACTIONREQUEST']._serialized_start=1638
+  _globals['_COMPLETECOMPACTIONREQUEST']._serialized_end=1846
+  _globals['_COMPLETECOMPACTIONRESPONSE']._serialized_start=1848
+  _globals['_COMPLETECOMPACTIONRESPONSE']._serialized_end=1894
+  _globals['_FAILCOMPACTIONREQUEST']._serialized_start=1896
+  _globals['_FAILCOMPACTIONREQUEST']._serialized_end=2012
+  _globals['_FAILCOMPACTIONRESPONSE']._serialized_start=2014
+  _globals['_FAILCOMPACTIONRESPONSE']._serialized_end=2038
+  _globals['_COMPACTIONS']._serialized_start=2307
+  _globals['_COMPACTIONS']._serialized_end=2872
 # @@protoc_insertion_point(module_scope)

@@ -66,12 +66,14 @@ class CompactionPlace(_message.Message):
     def __init__(self, table_id: _Optional[str] = ..., compaction_id: _Optional[str] = ...) -> None: ...
 
 class ListCompactionsResponse(_message.Message):
-    __slots__ = ("compactions", "more")
+    __slots__ = ("compactions", "more", "given_to")
     COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_TO_FIELD_NUMBER: _ClassVar[int]
     compactions: _containers.RepeatedCompositeFieldContainer[CompactionInfo]
     more: bool
-    def __init__(self, compactions: _Optional[_Iterable[_Union[CompactionInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+    given_to: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, compactions: _Optional[_Iterable[_Union[CompactionInfo, _Mapping]]] = ..., more: _Optional[bool] = ..., given_to: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CompactionInfo(_message.Message):
     __slots__ = ("compaction_id", "table_id", "table", "partition", "kind", "state", "requested", "opened", "worker", "as_of", "ended", "switched", "input_file_sets", "input_rows", "output_rows", "output_files", "reason", "input_bytes")

@@ -94,12 +94,14 @@ class LockPlace(_message.Message):
     def __init__(self, object: _Optional[str] = ..., since: _Optional[int] = ..., txn_id: _Optional[int] = ...) -> None: ...
 
 class ShowLocksResponse(_message.Message):
-    __slots__ = ("locks", "more")
+    __slots__ = ("locks", "more", "given_to")
     LOCKS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_TO_FIELD_NUMBER: _ClassVar[int]
     locks: _containers.RepeatedCompositeFieldContainer[LockInfo]
     more: bool
-    def __init__(self, locks: _Optional[_Iterable[_Union[LockInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+    given_to: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, locks: _Optional[_Iterable[_Union[LockInfo, _Mapping]]] = ..., more: _Optional[bool] = ..., given_to: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LockInfo(_message.Message):
     __slots__ = ("object", "mode", "granted", "txn_id", "owner", "since", "blocked_by", "txn")
@@ -242,12 +244,14 @@ class ListTablesRequest(_message.Message):
     def __init__(self, after: _Optional[str] = ...) -> None: ...
 
 class ListTablesResponse(_message.Message):
-    __slots__ = ("tables", "more")
+    __slots__ = ("tables", "more", "given_to")
     TABLES_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_TO_FIELD_NUMBER: _ClassVar[int]
     tables: _containers.RepeatedCompositeFieldContainer[_common_pb2.TableInfo]
     more: bool
-    def __init__(self, tables: _Optional[_Iterable[_Union[_common_pb2.TableInfo, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+    given_to: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, tables: _Optional[_Iterable[_Union[_common_pb2.TableInfo, _Mapping]]] = ..., more: _Optional[bool] = ..., given_to: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DropTableRequest(_message.Message):
     __slots__ = ("txn_id", "owner", "table", "wait_millis")
