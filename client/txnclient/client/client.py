@@ -184,9 +184,11 @@ class Client(
         return explaining.ask(self, txn_id)
 
     def participants(self, txn_id: int) -> list[ParticipantSummary]:
-        """The participants of a transaction, by name, each with what it has come to there. Raises NotFound."""
-        txn = self.session.record(txn_id)
-        found = [participants.look(self.session, txn, each) for each in txn.participants]
+        """The participants of a transaction, by name, each with what it has come to there, as far as they answer.
+
+        Raises NotFound.
+        """
+        found, _ = participants.look_at_all(self.session, self.session.record(txn_id))
         return sorted(found, key=lambda each: each.name)
 
     def abort(self, txn_id: int, reason: str) -> None:

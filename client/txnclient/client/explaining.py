@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 from typing import Protocol
 
 from txnclient.client import participants
@@ -16,14 +15,12 @@ from txnclient.info import txn_summary
 from txnclient.session import Session
 from txnclient.showing import facts
 from txnclient.write.locks import LockInfo, shown
-from txnstatus.errors import Forgotten, NotFound, TxnError
+from txnstatus.errors import Forgotten, NotFound
 from txnstatus.foreign import foreign_name
 from txnstatus.lake.timeline import Past, TableChange
 from txnstatus.proto import common_pb2 as common
 from txnstatus.types import TERMINAL, AbortCode, ParticipantState, TxnState, micros_of, time_of
 
-LEAST_SECONDS = 1.0
-"""Time that a participant has at least: one that answers does so soon."""
 _ENDING = {
     TxnState.COMMIT_IN_PROGRESS.name: (frozenset({ParticipantState.COMMIT_IN_PROGRESS}), "prepared"),
     TxnState.FINALIZE_IN_PROGRESS.name: (frozenset({ParticipantState.COMMITTED}), "published"),
@@ -85,39 +82,20 @@ def ask(client: Asked, txn_id: int) -> Explanation:
     summary = txn_summary(record)
     if summary.state in TERMINAL:
         return _of_past(client, of_record(summary))
-    told, silent, locks = _look(client.session, record)
+    locks = list[LockInfo]()
+
+    def ask_for_locks(session: Session, each: common.ParticipantInfo) -> None:
+        if foreign_name(each.participant_id) is None and summary.state is TxnState.OPEN:
+            locks.extend(lock for lock in shown(session, each.name) if lock.txn_id == txn_id)
+
+    found, silent = participants.look_at_all(client.session, record, ask_for_locks)
+    told = [each for each in found if each.name not in silent]
     once = list({(lock.object, lock.mode): lock for lock in locks}.values())
     in_the_way = dict.fromkeys(other for lock in once for other in lock.blocked_by)
     seen = Seen(
         of_record(summary), summary.keepalive_millis / 1000, told, silent, once, _others(client, list(in_the_way))
     )
     return explain(seen, datetime.now(UTC))
-
-
-def _look(
-    session: Session, record: common.TxnInfo
-) -> tuple[Sequence[ParticipantSummary], Mapping[str, str], Sequence[LockInfo]]:
-    """What participants tell, who does not and why, and the locks of an open one. All have the time of one call: each
-    its share of what is left; of a shard that has not answered nothing more is asked."""
-    told, silent, locks = list[ParticipantSummary](), dict[str, str](), list[LockInfo]()
-    without = dict[str, str]()
-    deadline = monotonic() + session.timeout
-    for number, each in enumerate(record.participants):
-        shard = "" if foreign_name(each.participant_id) is not None else each.participant_id.partition(".")[0]
-        if shard in without:
-            silent[each.name] = without[shard]
-            continue
-        share = (deadline - monotonic()) / (len(record.participants) - number)
-        hurried = session.within(max(LEAST_SECONDS, share))
-        try:
-            told.append(participants.look(hurried, record, each))
-            if shard and TxnState(record.state) is TxnState.OPEN:
-                locks += (lock for lock in shown(hurried, each.name) if lock.txn_id == record.txn_id)
-        except TxnError as error:
-            silent[each.name] = error.message
-            if shard:
-                without[shard] = error.message
-    return told, silent, locks
 
 
 def _of_past(client: Asked, past: Past) -> Explanation:

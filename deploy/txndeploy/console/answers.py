@@ -5,13 +5,14 @@ Each is bounded, whatever there is in the cluster: `more` says that there is mor
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from txnclient import Client, DataDamaged, Forgotten, NotFound, Snapshot, TxnState
+from txnclient import Client, DataDamaged, Forgotten, NotFound, Snapshot, TxnState, Unavailable
 from txnclient.info import TableInfo
 from txndeploy.console import steps, story, waits
 from txndeploy.terminal import listings, moves, past
@@ -125,11 +126,16 @@ def slow(measures: Measures) -> Ask:
 
 
 def _locks_of(client: Client, txn_id: int, state: TxnState, names: tuple[str, ...]) -> list[Any]:
-    """Locks that it holds or waits for, where it may have some."""
+    """Locks that it holds or waits for, where it may have some, as far as tables answer: the explanation says who does
+    not."""
+    found = dict[Any, None]()  # a database's are those of its tables, too
     if state in TERMINAL:
         return []
-    own = (lock for name in names if not name.startswith("@") for lock in client.locks(name) if lock.txn_id == txn_id)
-    return list(dict.fromkeys(own))  # a database's are those of its tables, too
+    with contextlib.suppress(Unavailable):
+        for name in names:
+            if not name.startswith("@"):
+                found |= dict.fromkeys(lock for lock in client.locks(name) if lock.txn_id == txn_id)
+    return list(found)
 
 
 def _table(snapshot: Snapshot, info: TableInfo) -> Document:

@@ -10,6 +10,7 @@ from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
 from txndeploy.local.programs import Programs
 from txndeploy.node.config import RaftSection
+from txnstatus.catalog.catalog import shard_group
 
 RAFT = RaftSection(heartbeat_seconds=0.08, election_min_seconds=0.4, election_max_seconds=0.8, snapshot_entries=50)
 """Snapshots come early, so the new node has to get some."""
@@ -58,3 +59,9 @@ def members(cluster: LocalCluster) -> dict[str, set[str]]:
         for group in status.groups if status else ():
             said.setdefault(group.group, set()).update(group.members)
     return said
+
+
+def is_served(cluster: LocalCluster, shard: int) -> bool:
+    """Whether some node leads the group that has the shard."""
+    answers = filter(None, map(cluster.status, cluster.configs))
+    return any(shard_group(shard) in group.parts for answer in answers for group in answer.groups if group.leader)

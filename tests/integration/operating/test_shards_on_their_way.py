@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from tests.integration.operating.another_cluster import only_leftovers
-from tests.integration.operating.replicas import ctl
+from tests.integration.operating.replicas import ctl, is_served
 from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client
 from txndeploy.backup import taking
@@ -37,14 +38,9 @@ def on_its_way(cluster: LocalCluster, client: Client, shard: int, group: str) ->
     wait_until(lambda: is_served(cluster, shard), "it has come")
 
 
-def is_served(cluster: LocalCluster, shard: int) -> bool:
-    answers = filter(None, map(cluster.status, cluster.configs))
-    return any(shard_group(shard) in group.parts for answer in answers for group in answer.groups if group.leader)
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with fast_cluster(tmp_path_factory.mktemp("cluster"), nodes=1) as running:
+    with fast_cluster(tmp_path_factory.mktemp("cluster"), nodes=1, http=True) as running:
         with connect(running) as client:
             for name in TABLES:
                 client.create_table(name, SCHEMA)
@@ -72,7 +68,13 @@ def test_one_is_told_of_it_and_of_all_else(cluster: LocalCluster) -> None:
             explained = str(client.explain(txn.id))
             assert time.monotonic() - began < 2 * 2.0
             silent = [name for name in TABLES if f"{name} does not answer" in explained]
+            told_of = {each.name: each.state for each in client.participants(txn.id)}
+            assert {name for name, state in told_of.items() if state is None} == set(silent)
             client.timeout = 30.0
+            address = f"http://{cluster.configs['n1'].http_address}/console/api/transactions/{txn.id}"
+            with urlopen(address, timeout=30) as answer:
+                shown = json.load(answer)
+            assert f"{silent[0]} does not answer" in str(shown["explanation"]["story"])
             top = json.loads(ctl(cluster, "top", "--json", "--timeout", "1"))
             assert [each["id"] for each in top["live"]] == [txn.id]
             assert told in top["troubles"][0]["what"]
