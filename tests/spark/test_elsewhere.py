@@ -231,50 +231,68 @@ def test_a_null_of_which_spark_was_told_that_it_is_none(spark: SparkSession, lak
         lake.client.write(frame, "a.sure")
 
 
-def test_sql_reads_and_adds_rows_and_says_what_it_cannot(spark: SparkSession, lake: Lake) -> None:
-    client = lake.client
-    client.create_table("a.viewed", "id bigint, day date, note string", partition_by=["day"])
-    client.create_table("a.by_key", "id bigint, note string", primary_key=["id"])
+@pytest.fixture
+def attached(spark: SparkSession, lake: Lake) -> Iterator[Client]:
+    """The cluster as the catalog `lake`; no view that a statement has made is left behind."""
+    attach(spark, lake.client, name="lake")
+    yield lake.client
+    detach(spark, name="lake")
+    assert not [row for row in spark.sql("SHOW VIEWS IN global_temp").collect() if row.viewName.startswith("_txn_")]
+
+
+def ten_rows(spark: SparkSession, client: Client, table: str) -> None:
+    """A new table of two days with five rows each."""
+    client.create_table(table, "id bigint, day date, note string", partition_by=["day"])
     frame = spark.range(10).selectExpr("id", "date_add(date'2024-01-01', CAST(id % 2 AS INT)) AS day", "'n' AS note")
-    client.write(frame, "a.viewed")
-    client.write(frame.select("id", "note"), "a.by_key")
-    with client.transaction() as txn:
+    client.write(frame, table)
+
+
+def test_sql_reads_what_a_query_needs(spark: SparkSession, lake: Lake, attached: Client) -> None:
+    ten_rows(spark, attached, "a.viewed")
+    attached.create_table("a.by_key", "id bigint, note string", primary_key=["id"])
+    attached.write(attached.snapshot().read(spark, "a.viewed", ["id", "note"]), "a.by_key")
+    with attached.transaction() as txn:
         txn.upsert("a.by_key", rows(3, 11))
-    attach(spark, client, name="lake")
+    assert spark.sql("SELECT sum(id), count(*) FROM lake.a.viewed WHERE id > 3").first() == (39, 6)
+    assert spark.sql("SELECT count(*) FROM lake.a.viewed").first()[0] == 10
+    before = lake.log.stat().st_size
+    query = "SELECT k.id, v.day FROM lake.a.viewed v JOIN lake.a.by_key k USING (id) WHERE day = date'2024-01-02'"
+    assert sorted(row.id for row in spark.sql(query).collect()) == [1, 3, 5, 7, 9]
+    assert not [path for _, path in lake.asked(before) if "2024-01-01" in path], "files without such rows stay shut"
+    assert spark.sql("SELECT count(id) FROM lake.a.by_key").first()[0] == 11
+
+
+def test_sql_adds_rows(spark: SparkSession, attached: Client) -> None:
+    ten_rows(spark, attached, "a.added")
+    spark.sql("INSERT INTO lake.a.added SELECT id + 2, null, 'more' FROM lake.a.added WHERE id IN (7, 9)")
+    assert ids(spark, attached, "a.added") == [*range(9), 9, 9, 11]
+    receipt = last_commit(spark, name="lake")
+    assert receipt is not None
+    assert receipt.rows == RowsAffected(inserted=2)
+    spark.sql("INSERT OVERWRITE lake.a.added PARTITION (day = date'2024-01-02') VALUES (21, 'o')")
+    assert ids(spark, attached, "a.added") == [0, 2, 4, 6, 8, 9, 11, 21]
+    spark.sql("CREATE TABLE lake.a.made AS SELECT id FROM lake.a.added WHERE id > 8")
+    spark.sql("INSERT OVERWRITE lake.a.made SELECT id + 1 FROM lake.a.made")
+    assert ids(spark, attached, "a.made") == [10, 12, 22]
+
+
+def test_sql_says_what_it_cannot(spark: SparkSession, attached: Client) -> None:
+    ten_rows(spark, attached, "a.kept")
+    spark.sql("CREATE TABLE lake.a.strictly (id bigint NOT NULL)")
+    with pytest.raises(Exception, match=r"(?i)null"):
+        spark.sql("INSERT INTO lake.a.strictly SELECT IF(id > 3, null, id) FROM range(5)")
+    for statement in (
+        "INSERT INTO lake.a.kept REPLACE WHERE id = 3 SELECT * FROM lake.a.kept WHERE id = 3",
+        "DELETE FROM lake.a.kept WHERE note LIKE 'n%'",
+        "UPDATE lake.a.kept SET note = 'm' WHERE id = 3",
+    ):
+        with pytest.raises(IllegalState, match=r"Spark has no file system for the location of table a\.kept"):
+            spark.sql(statement)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
-        assert spark.sql("SELECT sum(id), count(*) FROM lake.a.viewed WHERE id > 3").first() == (39, 6)
-        assert spark.sql("SELECT count(*) FROM lake.a.viewed").first()[0] == 10
-        before = lake.log.stat().st_size
-        query = "SELECT k.id, v.day FROM lake.a.viewed v JOIN lake.a.by_key k USING (id) WHERE day = date'2024-01-02'"
-        assert sorted(row.id for row in spark.sql(query).collect()) == [1, 3, 5, 7, 9]
-        assert not [path for _, path in lake.asked(before) if "2024-01-01" in path], "files without such rows stay shut"
-        assert spark.sql("SELECT count(id) FROM lake.a.by_key").first()[0] == 11
-        spark.sql("INSERT INTO lake.a.viewed SELECT id, null, 'more' FROM lake.a.by_key WHERE id > 8")
-        assert ids(spark, client, "a.viewed") == [*range(9), 9, 9, 11]
-        receipt = last_commit(spark, name="lake")
-        assert receipt is not None
-        assert receipt.rows == RowsAffected(inserted=2)
-        spark.sql("INSERT OVERWRITE lake.a.viewed PARTITION (day = date'2024-01-02') VALUES (21, 'o')")
-        assert ids(spark, client, "a.viewed") == [0, 2, 4, 6, 8, 9, 11, 21]
-        spark.sql("CREATE TABLE lake.a.made AS SELECT id FROM lake.a.viewed WHERE id > 8")
-        spark.sql("INSERT OVERWRITE lake.a.made SELECT id + 1 FROM lake.a.made")
-        assert ids(spark, client, "a.made") == [10, 12, 22]
-        spark.sql("CREATE TABLE lake.a.strictly (id bigint NOT NULL)")
-        with pytest.raises(Exception, match=r"(?i)null"):
-            spark.sql("INSERT INTO lake.a.strictly SELECT IF(id > 3, null, id) FROM range(5)")
-        for statement in (
-            "INSERT INTO lake.a.viewed REPLACE WHERE id = 3 SELECT * FROM lake.a.viewed WHERE id = 3",
-            "DELETE FROM lake.a.viewed WHERE note LIKE 'n%'",
-            "UPDATE lake.a.viewed SET note = 'm' WHERE id = 3",
-        ):
-            with pytest.raises(IllegalState, match=r"Spark has no file system for the location of table a\.viewed"):
-                spark.sql(statement)
-        spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
         with pytest.raises(IllegalState, match="mode='overwrite_partitions'"):
-            spark.sql("INSERT OVERWRITE lake.a.viewed SELECT * FROM lake.a.viewed")
-        spark.sql("DELETE FROM lake.a.viewed")
-        assert ids(spark, client, "a.viewed") == []
+            spark.sql("INSERT OVERWRITE lake.a.kept SELECT * FROM lake.a.kept")
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
-        detach(spark, name="lake")
-    assert not [row for row in spark.sql("SHOW VIEWS IN global_temp").collect() if row.viewName.startswith("_txn_")]
+    spark.sql("DELETE FROM lake.a.kept")
+    assert ids(spark, attached, "a.kept") == []
