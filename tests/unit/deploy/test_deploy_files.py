@@ -40,8 +40,8 @@ def run(*command: str) -> str:
 
 def test_the_image_is_made_of_what_there_is() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (extra,) = re.findall(r"'\.\[([a-z,]+)\]'", CONTAINERFILE)
-    assert set(extra.split(",")) <= project["optional-dependencies"].keys()
+    extras = re.findall(r"'\.\[([a-z,]+)\]'", CONTAINERFILE)
+    assert all(set(extra.split(",")) <= project["optional-dependencies"].keys() for extra in extras)
     copied = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", CONTAINERFILE, re.MULTILINE)]
     assert all((ROOT / name).exists() for names in copied for name in names)
     assert {package.split("/")[0] for package in ("txnstatus", "participant", "manager", "client", "deploy")} <= {
@@ -50,9 +50,11 @@ def test_the_image_is_made_of_what_there_is() -> None:
 
 
 def test_the_image_runs_as_nobody_in_particular() -> None:
-    (user,) = re.findall(r"^USER (\d+:\d+)$", CONTAINERFILE, re.MULTILINE)
-    assert user == "10001:10001"
-    assert f"--uid {user.split(':')[0]}" in CONTAINERFILE
+    stages = re.split(r"^FROM ", CONTAINERFILE, flags=re.MULTILINE)[1:]
+    runs = [stage for stage in stages if "ENTRYPOINT" in stage or " AS spark\n" in stage]
+    assert len(runs) == 2
+    assert [re.findall(r"^USER (.*)$", stage, re.MULTILINE)[-1] for stage in runs] == ["10001:10001"] * 2
+    assert "--uid 10001" in CONTAINERFILE
 
 
 # ---- Compose
@@ -91,9 +93,23 @@ def test_compose_mounts_what_there_is_and_opens_ports_on_this_machine_alone(comp
             made = source.startswith("./certificates/") or source in compose["volumes"]
             assert made or (DEPLOY / "compose" / source).exists(), f"{name}: {source}"
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
-        assert re.search(r":[v\d][\d.]+", service["image"]) or service["image"] == "txnstatus", f"{name} has no version"
+        assert re.search(r":[v\d][\d.]+", service["image"]) or "build" in service, f"{name} has no version"
         for other in service.get("depends_on", ()):
             assert other in compose["services"]
+
+
+def test_programs_run_where_spark_does_in_compose(compose: Document) -> None:
+    """With the Spark that the library wants, the library, and as who the nodes are: they remove what tasks wrote."""
+    for name in ("spark-master", "spark-worker"):
+        service = compose["services"][name]
+        build = service["build"]
+        assert (DEPLOY / "compose" / build["context"] / build["dockerfile"]).resolve().read_text() == CONTAINERFILE
+        stage = CONTAINERFILE.split(f" AS {build['target']}\n")[1].split("\nFROM ")[0]
+        assert "COPY --from=build-spark" in stage
+        assert "user" not in service
+        assert service["environment"].keys() >= {"TXN_CLUSTER", "TXN_CREDENTIALS"}
+        assert service["command"][0] == "spark-class"
+    assert "-c constraints.txt '.[server,spark]'" in CONTAINERFILE.split(" AS build-spark\n")[1]
 
 
 def test_certificates_of_compose_are_made(tmp_path: Path) -> None:
