@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from txnclient.showing import listed
 from txnstatus.errors import AlreadyExists
 from txnstatus.proto import common_pb2 as common
+from txnstatus.proto import table_pb2 as table_pb
 from txnstatus.schema import Column, Schema
 from txnstatus.types import AbortCause, Timestamp, TxnId, TxnState
 from txnstatus.wire import cause_from_wire
+
+Placed = (
+    table_pb.CreateTableResponse
+    | table_pb.GetTableResponse
+    | table_pb.AlterTableResponse
+    | table_pb.RenameTableResponse
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +36,8 @@ class TableInfo:
     """What the table has for itself where others go by the cluster's options: see `Client.alter_table`."""
     placement: str = ""
     """The group that it is in; empty in listings, which do not say."""
+    shard: int | None = None
+    """The shard that has it now; None in listings, and where a node of an older version answers."""
 
     def _repr_html_(self) -> str:
         """The table as a notebook shows it."""
@@ -86,9 +96,15 @@ def _without_comment(column: Column) -> str:
     return f"{column.name!r} {column.type}{'' if column.nullable else ' NOT NULL'}{default}"
 
 
-def table_info(wire: common.TableInfo, placement: str = "") -> TableInfo:
+def table_info(wire: common.TableInfo) -> TableInfo:
     properties, schema = {each.name: each.value for each in wire.properties}, Schema.from_wire(wire.schema)
-    return TableInfo(wire.table_id, wire.name, wire.location, schema, wire.conflicts, properties, placement)
+    return TableInfo(wire.table_id, wire.name, wire.location, schema, wire.conflicts, properties)
+
+
+def placed_info(answer: Placed) -> TableInfo:
+    """A table of an answer that says where it is, too."""
+    shard = answer.shard if answer.HasField("shard") else None
+    return replace(table_info(answer.table), placement=answer.placement, shard=shard)
 
 
 def txn_summary(wire: common.TxnInfo) -> TxnSummary:

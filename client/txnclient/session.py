@@ -13,7 +13,7 @@ from txnclient.alive.heartbeat import Heartbeats, keep_alive
 from txnclient.alive.leases import renew
 from txnclient.calls.channel import RETRIES, ManagerChannel
 from txnclient.calls.requests import build, checked_id
-from txnclient.info import TableInfo, table_info
+from txnclient.info import TableInfo, placed_info
 from txnclient.staying import Staying
 from txnstatus.errors import Unavailable
 from txnstatus.proto import admin_pb2 as admin_pb
@@ -165,7 +165,7 @@ class Session(Staying):
         """Raises NotFound."""
         request = build(table_pb.GetTableRequest, name=name)
         answer = self.call("txnstatus.Table/GetTable", request, table_pb.GetTableResponse)
-        return table_info(answer.table, answer.placement)
+        return placed_info(answer)
 
 
 class _Hurried(Session):

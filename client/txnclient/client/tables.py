@@ -11,7 +11,7 @@ from txnclient.calls.requests import build, checked_seconds
 from txnclient.client.defaults import with_default, with_defaults
 from txnclient.formats import schemas
 from txnclient.formats.schemas import to_columns
-from txnclient.info import TableInfo, table_info
+from txnclient.info import TableInfo, placed_info, table_info
 from txnclient.session import Session
 from txnclient.showing import Shown
 from txnclient.transaction.beginning import begin
@@ -65,7 +65,7 @@ class Tables:
         `defaults`: column → its value in rows that are written without it, a Python value or its text: as DEFAULT in
         DDL.
 
-        `placement`: the group that it is to be in, such as "group-1", for good; by default where `place_database` has
+        `placement`: the group that it is to be in, such as "group-1"; by default where `place_database` has
         put its database's new tables, or else where the hash of its name says. A transaction all of whose tables are in
         one group, and which begins with one of them (`tables`), commits in one entry of a log.
 
@@ -92,7 +92,7 @@ class Tables:
         while True:
             try:
                 answer = self.session.call("txnstatus.Table/CreateTable", request, table_pb.CreateTableResponse)
-                return table_info(answer.table, answer.placement)
+                return placed_info(answer)
             except AlreadyExists:
                 if not if_not_exists:
                     raise
@@ -161,7 +161,7 @@ class Tables:
             request_id=uuid.uuid4().hex if changes else "",
         )
         answer = self.session.call("txnstatus.Table/AlterTable", request, table_pb.AlterTableResponse)
-        return table_info(answer.table, answer.placement)
+        return placed_info(answer)
 
     def rename_table(self, name: str, new_name: str, *, timeout: float | None = None) -> TableInfo:
         """Gives a table another name in its database, at one timestamp, in no transaction; returns it as it is then.

@@ -6,7 +6,7 @@ import time
 import uuid
 
 from txnclient.calls.requests import build
-from txnclient.info import TableInfo, table_info
+from txnclient.info import TableInfo, placed_info
 from txnclient.session import Session
 from txnclient.write.drop import TURN_SECONDS
 from txnstatus.errors import Locked
@@ -23,7 +23,7 @@ def rename(session: Session, table: str, new_name: str, timeout: float) -> Table
         request.wait_millis = int(min(left, turn) * 1000)
         answer = session.call("txnstatus.Table/RenameTable", request, pb.RenameTableResponse)
         if not answer.waits_for:
-            return table_info(answer.table, answer.placement)
+            return placed_info(answer)
         if not left:
             named = ", ".join(map(str, answer.waits_for[:10])) + (", ..." if len(answer.waits_for) > 10 else "")
             raise Locked(

@@ -43,7 +43,8 @@ def split(
 ) -> None:
     """Split a group in two: a group is added, and every other shard goes there, with its tables and their past.
 
-    The cluster serves meanwhile. The tables of a shard wait while it is on its way.
+    The cluster serves meanwhile. The tables of a shard wait while it is on its way. If this command is ended, a shard
+    that is on its way arrives, and the others stay: `txnctl shard move` takes them to the new group.
     """
     with txnclient.connect(cluster, timeout=60.0) as client:
         shards = half_of(listings.catalog(client), group)
@@ -73,7 +74,7 @@ def shard_list(cluster: ClusterOption, as_json: JsonOption = False, timeout: Tim
 @tells_errors
 def shard_move(
     cluster: ClusterOption,
-    shard: Annotated[int, typer.Argument(min=0, help="Its number: the first part of its tables' ids.")],
+    shard: Annotated[int, typer.Argument(min=0, help="Its number, as txnctl table show tells it.")],
     group: Annotated[str, typer.Argument(help="Such as group-1.")],
     timeout: TimeoutOption = 600.0,
 ) -> None:
@@ -89,7 +90,7 @@ def shard_move(
 @tells_errors
 def shard_split(
     cluster: ClusterOption,
-    shard: Annotated[int, typer.Argument(min=0, help="Its number.")],
+    shard: Annotated[int, typer.Argument(min=0, help="Its number, as txnctl table show tells it.")],
     timeout: TimeoutOption = 600.0,
 ) -> None:
     """Split a shard in two by its tables, while the cluster serves. The new one is in the same group, and can be moved.

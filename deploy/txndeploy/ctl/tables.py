@@ -127,11 +127,13 @@ def _pairs(option: str, given: list[str] | None, form: str, *, may_be_empty: boo
 def _show(info: TableInfo, *, as_json: bool) -> None:
     found = listings.columns(info)
     if as_json:
-        about = {"name": info.name, "location": info.location, "conflicts": info.conflicts, "placement": info.placement}
+        about: dict[str, object] = {"name": info.name, "location": info.location, "conflicts": info.conflicts}
+        about |= {"placement": info.placement, "shard": info.shard}
         typer.echo(output.as_json({"table": {**about, "properties": dict(info.properties), "columns": found.rows}}))
         return
     show(found, as_json=False)
-    console().print(f"{plain(info.name)} is in {plain(info.placement)}.")
+    shard = "" if info.shard is None else f", shard {info.shard}"
+    console().print(f"{plain(info.name)} is in {plain(info.placement)}{shard}.")
     if info.properties:
         show(listings.properties(info), as_json=False)
 

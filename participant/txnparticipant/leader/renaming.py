@@ -73,7 +73,7 @@ class Renaming:
             if waits_for := await self._left(table, request.wait_millis):
                 return pb.RenameTableResponse(waits_for=waits_for)
             await self._rename(table, request)
-        return pb.RenameTableResponse(table=table.info(), placement=self._tables.placement)
+        return pb.RenameTableResponse(table=table.info(), **self._tables.place)
 
     async def _place(self, request: pb.RenameTableRequest, keeper: int) -> None:
         name = request.new_name

@@ -175,7 +175,7 @@ class ShardService:
     # ---- tables
 
     async def create_table(self, request: table_pb.CreateTableRequest) -> table_pb.CreateTableResponse:
-        return table_pb.CreateTableResponse(table=await self._tables.create(request), placement=self._tables.placement)
+        return table_pb.CreateTableResponse(table=await self._tables.create(request), **self._tables.place)
 
     @takes_calls
     def get_table(self, calls: Sequence[Call]) -> None:
@@ -198,7 +198,7 @@ class ShardService:
         return self._told(await self._tables.settled(request.name))
 
     def _told(self, table: TableState) -> table_pb.GetTableResponse:
-        return table_pb.GetTableResponse(table=table.info(), placement=self._tables.placement)
+        return table_pb.GetTableResponse(table=table.info(), **self._tables.place)
 
     async def list_tables(self, request: table_pb.ListTablesRequest) -> table_pb.ListTablesResponse:
         self._driver.check_lease()
@@ -206,7 +206,7 @@ class ShardService:
 
     async def alter_table(self, request: table_pb.AlterTableRequest) -> table_pb.AlterTableResponse:
         self._driver.check_lease()
-        return table_pb.AlterTableResponse(table=await self._tables.alter(request), placement=self._tables.placement)
+        return table_pb.AlterTableResponse(table=await self._tables.alter(request), **self._tables.place)
 
     async def rename_table(self, request: table_pb.RenameTableRequest) -> table_pb.RenameTableResponse:
         return await self._renaming.rename(request)

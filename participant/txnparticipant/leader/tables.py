@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from typing import TypedDict
 from urllib.parse import quote
 
 from txnparticipant.leader.reads import Reads
@@ -35,6 +36,14 @@ from txnstatus.schema_changes import ColumnChange, changed
 from txnstatus.status.ranges import StatusRanges
 from txnstatus.table_properties import Property, check_publication, checked, published_as
 from txnstatus.types import NO_TIMESTAMP, ConflictStrategy, HybridClock, ParticipantState, Timestamp, TxnId
+
+
+class Place(TypedDict):
+    """Where a table is, in the fields of answers."""
+
+    placement: str
+    shard: int
+
 
 Propose = Callable[[cmd.Command], Awaitable[ShardApplied]]
 
@@ -123,6 +132,11 @@ class TableService:
     def placement(self) -> str:
         """The group that the tables are in."""
         return self._ranges.group_of_shard(self._shard.shard)
+
+    @property
+    def place(self) -> Place:
+        """Where the tables are, as answers say it."""
+        return {"placement": self.placement, "shard": self._shard.shard}
 
     async def alter(self, request: pb.AlterTableRequest) -> common.TableInfo:
         """The table as it is then. Raises InvalidArgument, NotFound."""

@@ -137,6 +137,26 @@ def test_what_is_asked_by_a_tables_id_finds_it(tmp_path: Path) -> None:
         ctl(cluster, "doctor", "--deep")
 
 
+def test_which_shard_has_a_table_is_told(tmp_path: Path) -> None:
+    """Its id tells where it was made: after a split an operator could not find out which shard to move."""
+    with fast_cluster(tmp_path, nodes=1, participant_shards=1) as cluster, connect(cluster) as client:
+        for name in TABLES:
+            assert client.create_table(name, SCHEMA).shard == 0
+        client.write_all({name: rows(1) for name in TABLES})
+        ctl(cluster, "shard", "split", "0")
+        ctl(cluster, "group", "add")
+        shows = {name: json.loads(ctl(cluster, "table", "show", name, "--json"))["table"] for name in TABLES}
+        assert {shown["shard"] for shown in shows.values()} == {0, 1}
+        goes = next(name for name in TABLES if shows[name]["shard"] == 1)
+        assert client.table(goes).table_id.startswith("0.")
+        assert f"{goes} is in group-0, shard 1." in ctl(cluster, "table", "show", goes)
+        ctl(cluster, "shard", "move", "1", "group-1")
+        for name, shown in shows.items():
+            assert client.table(name).placement == ("group-1" if shown["shard"] == 1 else "group-0")
+        assert client.alter_table(goes, properties={"NO_AUTO_COMPACTION": True}).shard == 1
+        assert client.rename_table(goes, "shop.renamed").shard == 1
+
+
 def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path) -> None:
     with fast_cluster(tmp_path, nodes=1, participant_shards=2) as cluster:
         assert "no shard 7" in ctl(cluster, "shard", "split", "7", code=1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.harness.catalogs import ok, refused, spread
+from txnstatus import features
 from txnstatus.catalog.catalog import CatalogState
 from txnstatus.catalog.changes import Catalog
 from txnstatus.catalog.cluster_map import ClusterMap
@@ -94,6 +97,21 @@ def test_every_other_shard_leaves_a_group_that_is_split() -> None:
         half_of(catalog.state, "group-9")
     with pytest.raises(IllegalState, match="nothing to split"):
         half_of(spread(1, shards=1).state, "group-0")
+
+
+def test_a_group_whose_other_shards_are_on_their_way_is_told_from_one_with_one_shard() -> None:
+    catalog = spread(1, shards=2)
+    ok(catalog, add_group={"name": "group-1"})
+    ok(catalog, migrate_shard={"shard": 1, "group": "group-1"})
+    with pytest.raises(IllegalState, match="shard 1 is on its way to group-1"):
+        half_of(catalog.state, "group-0")
+
+
+def test_no_group_is_split_below_the_level_at_which_shards_move() -> None:
+    """The group that is added first would be left, with nothing in it, and for good."""
+    state = replace(two_groups().state, level=features.PLACES - 1)
+    with pytest.raises(IllegalState, match="feature level 3; the cluster is at 2"):
+        half_of(state, "group-0")
 
 
 def test_a_shard_that_is_split_off_is_of_the_same_group() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from txnstatus import features
 from txnstatus.catalog import commands as cmd
 from txnstatus.catalog.catalog import CatalogState, shard_group, shard_number
 from txnstatus.catalog.placement import Migration
@@ -24,11 +25,18 @@ def changed(state: CatalogState, command: Command) -> CatalogState:
 
 
 def half_of(state: CatalogState, group: str) -> list[int]:
-    """The shards that leave a group which is split in two: every other one. Raises InvalidArgument, IllegalState."""
+    """The shards that leave a group which is split in two: every other one. Raises InvalidArgument, IllegalState.
+
+    Whatever could be refused later is refused here: the group that is added first stays.
+    """
     state.check_placement(group)
+    features.Gate("catalog", lambda: state.level).check([cmd.MigrateShard(0, group)])
     under_way = {*state.migrations, *state.unborn}
     shards = [shard for shard in state.shards_of[group] if shard_group(shard) not in under_way]
     if len(shards) < 2:
+        for shard in state.shards_of[group]:
+            if (way := state.migrations.get(shard_group(shard))) is not None:
+                raise IllegalState(f"shard {shard} is {way}: without it {group} has no half to give", hint=_WAIT)
         raise IllegalState(
             f"{group} has one shard, which stays: there is nothing to split",
             hint="split the shard by its tables first: txnctl shard split",

@@ -146,12 +146,14 @@ class CreateTableRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., schema: _Optional[_Union[_common_pb2.TableSchema, _Mapping]] = ..., location: _Optional[str] = ..., request_id: _Optional[str] = ..., conflicts: _Optional[str] = ..., properties: _Optional[_Iterable[_Union[_common_pb2.TableProperty, _Mapping]]] = ..., placement: _Optional[str] = ..., owner: _Optional[str] = ..., reservation: _Optional[str] = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
-    __slots__ = ("table", "placement")
+    __slots__ = ("table", "placement", "shard")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     placement: str
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
+    shard: int
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
     __slots__ = ("table", "properties", "columns", "request_id")
@@ -190,12 +192,14 @@ class ColumnChange(_message.Message):
     def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., comment: _Optional[str] = ..., after: _Optional[str] = ..., takes_nulls: _Optional[bool] = ..., rename: _Optional[str] = ..., drop: _Optional[bool] = ..., widen: _Optional[str] = ..., default: _Optional[str] = ..., drop_default: _Optional[bool] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
-    __slots__ = ("table", "placement")
+    __slots__ = ("table", "placement", "shard")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     placement: str
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
+    shard: int
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class RenameTableRequest(_message.Message):
     __slots__ = ("table", "new_name", "request_id", "wait_millis", "table_id", "shard")
@@ -214,14 +218,16 @@ class RenameTableRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., new_name: _Optional[str] = ..., request_id: _Optional[str] = ..., wait_millis: _Optional[int] = ..., table_id: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class RenameTableResponse(_message.Message):
-    __slots__ = ("table", "placement", "waits_for")
+    __slots__ = ("table", "placement", "waits_for", "shard")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     placement: str
     waits_for: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ..., waits_for: _Optional[_Iterable[int]] = ...) -> None: ...
+    shard: int
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ..., waits_for: _Optional[_Iterable[int]] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class GetTableRequest(_message.Message):
     __slots__ = ("name",)
@@ -230,12 +236,14 @@ class GetTableRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class GetTableResponse(_message.Message):
-    __slots__ = ("table", "placement")
+    __slots__ = ("table", "placement", "shard")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     table: _common_pb2.TableInfo
     placement: str
-    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ...) -> None: ...
+    shard: int
+    def __init__(self, table: _Optional[_Union[_common_pb2.TableInfo, _Mapping]] = ..., placement: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ("after",)
