@@ -13,11 +13,22 @@ AnswerT = TypeVar("AnswerT")
 KeyT = TypeVar("KeyT")
 
 
+REFUSED_SECONDS = 1.0
+"""Time for which a refusal is kept at most: what could not be had may be there again."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[AnswerT]):
     answer: asyncio.Task[AnswerT]
-    until: float
+    asked: float
     """The loop's time."""
+    seconds: float
+
+    def is_over(self, now: float) -> bool:
+        if not self.answer.done():
+            return False
+        refused = self.answer.cancelled() or self.answer.exception() is not None
+        return now >= self.asked + (min(self.seconds, REFUSED_SECONDS) if refused else self.seconds)
 
 
 class Kept(Generic[KeyT, AnswerT]):
@@ -33,11 +44,9 @@ class Kept(Generic[KeyT, AnswerT]):
         """
         now = asyncio.get_running_loop().time()
         entry = self._entries.get(key)
-        if entry is None or (entry.until <= now and entry.answer.done()):
-            self._entries = {
-                known: each for known, each in self._entries.items() if each.until > now or not each.answer.done()
-            }
+        if entry is None or entry.is_over(now):
+            self._entries = {known: each for known, each in self._entries.items() if not each.is_over(now)}
             if len(self._entries) >= self._most:
                 raise Overloaded("the console is asked for too much at one time")
-            entry = self._entries[key] = _Entry(asyncio.ensure_future(ask()), now + seconds)
+            entry = self._entries[key] = _Entry(asyncio.ensure_future(ask()), now, seconds)
         return await asyncio.shield(entry.answer)

@@ -71,6 +71,6 @@ async def test_a_refusal_is_shared_and_not_kept_for_longer() -> None:
 
     for _ in range(2):
         with pytest.raises(Unavailable):
-            await kept.get("locks", 1.0, ask)
+            await kept.get("tables", 10.0, ask)
     await asyncio.sleep(1.1)
-    assert await kept.get("locks", 1.0, ask) == 7
+    assert await kept.get("tables", 10.0, ask) == 7
