@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests import blocks
 from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient import AlreadyExists, Client, IllegalState, InvalidArgument, NotFound, Transaction
 from txnclient.sparksql.scopes import Alone
+from txnclient.transaction.beginning import begin
 from txndeploy.ctl import commands
 from txndeploy.local.cluster import LocalCluster
 from txnstatus.catalog.catalog import from_wire, status_group
@@ -137,6 +139,37 @@ def test_what_is_about_a_table_begins_in_its_group(client: Client, tmp_path: Pat
     state = from_wire(answer.catalog)
     for what, receipt in receipts.items():
         assert state.group_of(status_group(state.range_of(TxnId(receipt.txn_id)))) == "group-1", what
+
+
+def test_a_begin_that_comes_again_finds_what_it_began_in_another_group(cluster: LocalCluster, client: Client) -> None:
+    """An automatic commit begins near its table. Once its outcome is not known, the call with its id is near none, or
+    the table's shard may be in another group by then."""
+    name = client.create_table("again.t", SCHEMA, placement="group-1").name
+    used = uuid.uuid4().hex
+    (first,), _ = begin(client.session, 1, "auto-commit", 0, used, near=name, alone=True)
+    first.write(rows(1), name)
+    first.commit()
+    (again,), begun_before = begin(client.session, 1, "auto-commit", 0, used, near="", is_retry=True)
+    assert (again.id, begun_before) == (first.id, True)
+    client.write(rows(1), name, request_id=used)
+    assert visible(client, name) == [[1]], "it writes nothing twice"
+
+
+def test_a_begin_that_comes_again_finds_what_it_began_before_the_shard_moved(tmp_path: Path) -> None:
+    with (
+        fast_cluster(tmp_path, nodes=1, participant_shards=4, groups=2) as cluster,
+        connect(cluster, timeout=60) as client,
+    ):
+        name = client.create_table("again.t", SCHEMA, placement="group-1").name
+        used, shard = uuid.uuid4().hex, int(client.table(name).table_id.split(".")[0])
+        (first,), _ = begin(client.session, 1, "moved", 0, used, near=name)
+        for group in ("group-0", "group-1"):
+            order = admin_pb2.MigrateShardRequest(shard=shard, group=group)
+            client.call("txnstatus.Admin/MigrateShard", order, admin_pb2.MigrateShardResponse)
+            wait_until(lambda group=group: client.table(name).placement == group, f"{name} is in {group}")
+            (again,), begun_before = begin(client.session, 1, "moved", 0, used, near=name, is_retry=True)
+            assert (again.id, begun_before) == (first.id, True), group
+        first.abort()
 
 
 def test_transactions_of_all_groups_are_listed_by_the_times_of_their_begins(client: Client) -> None:

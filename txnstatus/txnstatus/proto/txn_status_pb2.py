@@ -26,7 +26,7 @@ from txnstatus.proto import common_pb2 as txnstatus_dot_proto_dot_common__pb2
 from txnstatus.proto import txn_manager_pb2 as txnstatus_dot_proto_dot_txn__manager__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n txnstatus/proto/txn_status.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a!txnstatus/proto/txn_manager.proto\"\x89\x01\n\x11RangeBeginRequest\x12\x33\n\x07request\x18\x01 \x01(\x0b\x32\".txnstatus.BeginTransactionRequest\x12\r\n\x05\x66loor\x18\x02 \x01(\x06\x12\x30\n\x0cparticipants\x18\x03 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\"g\n\x12RangeBeginResponse\x12\x32\n\x05\x62\x65gun\x18\x01 \x01(\x0b\x32#.txnstatus.BeginTransactionResponse\x12\x1d\n\x15last_commit_timestamp\x18\x02 \x01(\x06\"5\n\x11RaiseFloorRequest\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\x12\r\n\x05\x66ills\x18\x02 \x01(\x08\"\x83\x01\n\x12RaiseFloorResponse\x12\x1d\n\x15last_commit_timestamp\x18\x01 \x01(\x06\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x0f\n\x07settled\x18\x03 \x01(\x08\x12\x1a\n\x12oldest_kept_txn_id\x18\x04 \x01(\x03\x12\x13\n\x0bnext_txn_id\x18\x05 \x01(\x03\"M\n\x1bRegisterParticipantsRequest\x12.\n\rregistrations\x18\x01 \x03(\x0b\x32\x17.txnstatus.Registration\"m\n\x0cRegistration\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12/\n\x0bparticipant\x18\x03 \x01(\x0b\x32\x1a.txnstatus.ParticipantInfo\x12\r\n\x05trace\x18\x04 \x01(\x0c\"N\n\x1cRegisterParticipantsResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.txnstatus.RegistrationResult\";\n\x12RegistrationResult\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"8\n\x12GetOutcomesRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x11\n\ttimestamp\x18\x02 \x01(\x06\"0\n\x13GetOutcomesResponse\x12\x19\n\x11\x63ommit_timestamps\x18\x01 \x03(\x06\"\x84\x02\n\x17ListTransactionsRequest\x12#\n\x06states\x18\x01 \x03(\x0e\x32\x13.txnstatus.TxnState\x12\r\n\x05label\x18\x02 \x01(\t\x12\x14\n\x0c\x62\x65low_txn_id\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\r\x12\x10\n\x08\x62\x65gun_by\x18\x05 \x01(\t\x12\x13\n\x0bparticipant\x18\x06 \x01(\t\x12\x1a\n\x12\x62\x65gun_since_micros\x18\x07 \x01(\x03\x12\x1b\n\x13\x62\x65gun_before_micros\x18\x08 \x01(\x03\x12\x0f\n\x07txn_ids\x18\t \x03(\x03\x12\x1f\n\x05\x62\x65low\x18\n \x03(\x0b\x32\x10.txnstatus.Below\"&\n\x05\x42\x65low\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\"j\n\x18ListTransactionsResponse\x12 \n\x04txns\x18\x01 \x03(\x0b\x32\x12.txnstatus.TxnInfo\x12\x0c\n\x04more\x18\x02 \x01(\x08\x12\x1e\n\x04next\x18\x03 \x03(\x0b\x32\x10.txnstatus.Below2\xda\x02\n\tTxnStatus\x12K\n\x0c\x42\x65ginInRange\x12\x1c.txnstatus.RangeBeginRequest\x1a\x1d.txnstatus.RangeBeginResponse\x12I\n\nRaiseFloor\x12\x1c.txnstatus.RaiseFloorRequest\x1a\x1d.txnstatus.RaiseFloorResponse\x12g\n\x14RegisterParticipants\x12&.txnstatus.RegisterParticipantsRequest\x1a\'.txnstatus.RegisterParticipantsResponse\x12L\n\x0bGetOutcomes\x12\x1d.txnstatus.GetOutcomesRequest\x1a\x1e.txnstatus.GetOutcomesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n txnstatus/proto/txn_status.proto\x12\ttxnstatus\x1a\x1ctxnstatus/proto/common.proto\x1a!txnstatus/proto/txn_manager.proto\"\x98\x01\n\x11RangeBeginRequest\x12\x33\n\x07request\x18\x01 \x01(\x0b\x32\".txnstatus.BeginTransactionRequest\x12\r\n\x05\x66loor\x18\x02 \x01(\x06\x12\x30\n\x0cparticipants\x18\x03 \x03(\x0b\x32\x1a.txnstatus.ParticipantInfo\x12\r\n\x05looks\x18\x04 \x01(\x08\"g\n\x12RangeBeginResponse\x12\x32\n\x05\x62\x65gun\x18\x01 \x01(\x0b\x32#.txnstatus.BeginTransactionResponse\x12\x1d\n\x15last_commit_timestamp\x18\x02 \x01(\x06\"5\n\x11RaiseFloorRequest\x12\x11\n\ttimestamp\x18\x01 \x01(\x06\x12\r\n\x05\x66ills\x18\x02 \x01(\x08\"\x83\x01\n\x12RaiseFloorResponse\x12\x1d\n\x15last_commit_timestamp\x18\x01 \x01(\x06\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x0f\n\x07settled\x18\x03 \x01(\x08\x12\x1a\n\x12oldest_kept_txn_id\x18\x04 \x01(\x03\x12\x13\n\x0bnext_txn_id\x18\x05 \x01(\x03\"M\n\x1bRegisterParticipantsRequest\x12.\n\rregistrations\x18\x01 \x03(\x0b\x32\x17.txnstatus.Registration\"m\n\x0cRegistration\x12\x0e\n\x06txn_id\x18\x01 \x01(\x03\x12\r\n\x05owner\x18\x02 \x01(\t\x12/\n\x0bparticipant\x18\x03 \x01(\x0b\x32\x1a.txnstatus.ParticipantInfo\x12\r\n\x05trace\x18\x04 \x01(\x0c\"N\n\x1cRegisterParticipantsResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.txnstatus.RegistrationResult\";\n\x12RegistrationResult\x12%\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x16.txnstatus.ErrorDetail\"8\n\x12GetOutcomesRequest\x12\x0f\n\x07txn_ids\x18\x01 \x03(\x03\x12\x11\n\ttimestamp\x18\x02 \x01(\x06\"0\n\x13GetOutcomesResponse\x12\x19\n\x11\x63ommit_timestamps\x18\x01 \x03(\x06\"\x84\x02\n\x17ListTransactionsRequest\x12#\n\x06states\x18\x01 \x03(\x0e\x32\x13.txnstatus.TxnState\x12\r\n\x05label\x18\x02 \x01(\t\x12\x14\n\x0c\x62\x65low_txn_id\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\r\x12\x10\n\x08\x62\x65gun_by\x18\x05 \x01(\t\x12\x13\n\x0bparticipant\x18\x06 \x01(\t\x12\x1a\n\x12\x62\x65gun_since_micros\x18\x07 \x01(\x03\x12\x1b\n\x13\x62\x65gun_before_micros\x18\x08 \x01(\x03\x12\x0f\n\x07txn_ids\x18\t \x03(\x03\x12\x1f\n\x05\x62\x65low\x18\n \x03(\x0b\x32\x10.txnstatus.Below\"&\n\x05\x42\x65low\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0e\n\x06txn_id\x18\x02 \x01(\x03\"j\n\x18ListTransactionsResponse\x12 \n\x04txns\x18\x01 \x03(\x0b\x32\x12.txnstatus.TxnInfo\x12\x0c\n\x04more\x18\x02 \x01(\x08\x12\x1e\n\x04next\x18\x03 \x03(\x0b\x32\x10.txnstatus.Below2\xda\x02\n\tTxnStatus\x12K\n\x0c\x42\x65ginInRange\x12\x1c.txnstatus.RangeBeginRequest\x1a\x1d.txnstatus.RangeBeginResponse\x12I\n\nRaiseFloor\x12\x1c.txnstatus.RaiseFloorRequest\x1a\x1d.txnstatus.RaiseFloorResponse\x12g\n\x14RegisterParticipants\x12&.txnstatus.RegisterParticipantsRequest\x1a\'.txnstatus.RegisterParticipantsResponse\x12L\n\x0bGetOutcomes\x12\x1d.txnstatus.GetOutcomesRequest\x1a\x1e.txnstatus.GetOutcomesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,31 +34,31 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'txnstatus.proto.txn_status_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RANGEBEGINREQUEST']._serialized_start=113
-  _globals['_RANGEBEGINREQUEST']._serialized_end=250
-  _globals['_RANGEBEGINRESPONSE']._serialized_start=252
-  _globals['_RANGEBEGINRESPONSE']._serialized_end=355
-  _globals['_RAISEFLOORREQUEST']._serialized_start=357
-  _globals['_RAISEFLOORREQUEST']._serialized_end=410
-  _globals['_RAISEFLOORRESPONSE']._serialized_start=413
-  _globals['_RAISEFLOORRESPONSE']._serialized_end=544
-  _globals['_REGISTERPARTICIPANTSREQUEST']._serialized_start=546
-  _globals['_REGISTERPARTICIPANTSREQUEST']._serialized_end=623
-  _globals['_REGISTRATION']._serialized_start=625
-  _globals['_REGISTRATION']._serialized_end=734
-  _globals['_REGISTERPARTICIPANTSRESPONSE']._serialized_start=736
-  _globals['_REGISTERPARTICIPANTSRESPONSE']._serialized_end=814
-  _globals['_REGISTRATIONRESULT']._serialized_start=816
-  _globals['_REGISTRATIONRESULT']._serialized_end=875
-  _globals['_GETOUTCOMESREQUEST']._serialized_start=877
-  _globals['_GETOUTCOMESREQUEST']._serialized_end=933
-  _globals['_GETOUTCOMESRESPONSE']._serialized_start=935
-  _globals['_GETOUTCOMESRESPONSE']._serialized_end=983
-  _globals['_LISTTRANSACTIONSREQUEST']._serialized_start=986
-  _globals['_LISTTRANSACTIONSREQUEST']._serialized_end=1246
-  _globals['_BELOW']._serialized_start=1248
-  _globals['_BELOW']._serialized_end=1286
-  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_start=1288
-  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_end=1394
-  _globals['_TXNSTATUS']._serialized_start=1397
-  _globals['_TXNSTATUS']._serialized_end=1743
+  _globals['_RANGEBEGINREQUEST']._serialized_end=265
+  _globals['_RANGEBEGINRESPONSE']._serialized_start=267
+  _globals['_RANGEBEGINRESPONSE']._serialized_end=370
+  _globals['_RAISEFLOORREQUEST']._serialized_start=372
+  _globals['_RAISEFLOORREQUEST']._serialized_end=425
+  _globals['_RAISEFLOORRESPONSE']._serialized_start=428
+  _globals['_RAISEFLOORRESPONSE']._serialized_end=559
+  _globals['_REGISTERPARTICIPANTSREQUEST']._serialized_start=561
+  _globals['_REGISTERPARTICIPANTSREQUEST']._serialized_end=638
+  _globals['_REGISTRATION']._serialized_start=640
+  _globals['_REGISTRATION']._serialized_end=749
+  _globals['_REGISTERPARTICIPANTSRESPONSE']._serialized_start=751
+  _globals['_REGISTERPARTICIPANTSRESPONSE']._serialized_end=829
+  _globals['_REGISTRATIONRESULT']._serialized_start=831
+  _globals['_REGISTRATIONRESULT']._serialized_end=890
+  _globals['_GETOUTCOMESREQUEST']._serialized_start=892
+  _globals['_GETOUTCOMESREQUEST']._serialized_end=948
+  _globals['_GETOUTCOMESRESPONSE']._serialized_start=950
+  _globals['_GETOUTCOMESRESPONSE']._serialized_end=998
+  _globals['_LISTTRANSACTIONSREQUEST']._serialized_start=1001
+  _globals['_LISTTRANSACTIONSREQUEST']._serialized_end=1261
+  _globals['_BELOW']._serialized_start=1263
+  _globals['_BELOW']._serialized_end=1301
+  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_start=1303
+  _globals['_LISTTRANSACTIONSRESPONSE']._serialized_end=1409
+  _globals['_TXNSTATUS']._serialized_start=1412
+  _globals['_TXNSTATUS']._serialized_end=1758
 # @@protoc_insertion_point(module_scope)

@@ -9,14 +9,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RangeBeginRequest(_message.Message):
-    __slots__ = ("request", "floor", "participants")
+    __slots__ = ("request", "floor", "participants", "looks")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
     PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+    LOOKS_FIELD_NUMBER: _ClassVar[int]
     request: _txn_manager_pb2.BeginTransactionRequest
     floor: int
     participants: _containers.RepeatedCompositeFieldContainer[_common_pb2.ParticipantInfo]
-    def __init__(self, request: _Optional[_Union[_txn_manager_pb2.BeginTransactionRequest, _Mapping]] = ..., floor: _Optional[int] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ...) -> None: ...
+    looks: bool
+    def __init__(self, request: _Optional[_Union[_txn_manager_pb2.BeginTransactionRequest, _Mapping]] = ..., floor: _Optional[int] = ..., participants: _Optional[_Iterable[_Union[_common_pb2.ParticipantInfo, _Mapping]]] = ..., looks: _Optional[bool] = ...) -> None: ...
 
 class RangeBeginResponse(_message.Message):
     __slots__ = ("begun", "last_commit_timestamp")

@@ -81,7 +81,7 @@ class BeginCalls:
                 call.tell(error)
                 continue
             begun = self._table.begun_by(command.request_id)
-            if begun is not None or self._table.full:
+            if begun is not None or self._table.full or call.request.looks:
                 call.tell(self._begun(begun or (), command.owner, begun_before=True))
             else:
                 begins.append(call)
@@ -131,7 +131,7 @@ class BeginCalls:
     def _begun(
         self, begun: Sequence[TxnRecord], owner: str, *, begun_before: bool
     ) -> status_pb.RangeBeginResponse | TxnError:
-        """`begun`: nothing, where the range is full."""
+        """`begun`: nothing, where the range is full, or the request only looks."""
         if not begun:
             return status_pb.RangeBeginResponse(last_commit_timestamp=self._table.last_commit_ts)
         if begun[0].owner != owner:

@@ -1,19 +1,24 @@
 """Begins: in which range of the status table transactions begin, and that the calls for it get there.
 
-In each group nothing begins in a range before all before it are full, and a full one stays full.
+In each group nothing begins in a range before all before it are full, and a full one stays full. A request that comes
+again may have begun in another group, where its table's shard was then: what it has begun is looked for in all.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from txnstatus import features
 from txnstatus.catalog.catalog import status_group
+from txnstatus.catalog.client import CatalogClient
 from txnstatus.catalog.system_client import TxnSystemClient
 from txnstatus.errors import NotFound, TxnError
 from txnstatus.proto import txn_status_pb2 as pb
 from txnstatus.proto.common_pb2 import ParticipantInfo
+from txnstatus.proto.txn_manager_pb2 import BeginTransactionResponse
 from txnstatus.rpc.calls import Answer, Call, PassedOn
 from txnstatus.types import Timestamp
 
@@ -32,6 +37,7 @@ class Begins:
     ) -> None:
         """`add_range` adds the range that follows one in its group, where there is none."""
         self._client = client
+        self._catalog = CatalogClient(client)
         self._add_range = add_range
         self._spawn = spawn
         self._full: dict[int, Timestamp] = {}
@@ -41,9 +47,43 @@ class Begins:
         """In the ranges of a group."""
         # Passed by is only what was full when the request came: a retry that overtakes this one cannot be there.
         passed = max((each for each in self._begins_in(group) if each in self._full), default=-1)
-        for retry, after in ((False, passed), (True, -1)):
-            if begins := [call for call in calls if call.request.is_retry is retry]:
-                self._begin_after(after, group, begins, participants)
+        if begins := [call for call in calls if not call.request.is_retry]:
+            self._begin_after(passed, group, begins, participants)
+        state = self._client.cluster.state
+        if (again := [call for call in calls if call.request.is_retry]) and (
+            len(state.ranges_of) == 1 or state.level < features.PLACES
+        ):
+            self._begin_after(-1, group, again, participants)
+        else:
+            for call in again:
+                self._spawn(self._begin_unless_begun(call, group, participants))
+
+    async def _begin_unless_begun(self, call: Call, group: str, participants: Participants) -> None:
+        """A begin that has come before: it begins in the group, unless it has begun something in another one."""
+        try:
+            state = await self._catalog.refresh()
+            own = set(self._begins_in(group))
+            found = await asyncio.gather(*(self._look(call, number) for number in state.ranges if number not in own))
+        except TxnError as error:
+            call.tell(error)
+            return
+        if begun := next(filter(None, found), None):
+            call.tell(begun)
+        elif not call.is_over:
+            self._begin_after(-1, group, [call], participants)
+
+    async def _look(self, call: Call, number: int) -> BeginTransactionResponse | None:
+        """What the request has begun in a range."""
+        request, method = pb.RangeBeginRequest(request=call.request, looks=True), "txnstatus.TxnStatus/BeginInRange"
+        try:
+            answer = await self._client.call_leader(
+                status_group(number), method, request, pb.RangeBeginResponse, CALL_SECONDS
+            )
+        except NotFound:
+            if not self._client.cluster.state.range_was_dropped(number):
+                raise
+            return None
+        return answer.begun if answer.HasField("begun") else None
 
     def _begins_in(self, group: str) -> Sequence[int]:
         return self._client.cluster.state.begins_in(group)

@@ -130,8 +130,8 @@ class StatusRanges(AllRanges):
     def begin(self, calls: Sequence[Call], group: str = FIRST_GROUP, participants: Participants = NOBODY) -> None:
         """Begins in a group's first range that is not full, with the participants of each call; adds one where all are.
 
-        A retried request may have begun in a range that has filled up since: a full range answers what it began. So the
-        group must be the same then.
+        A retried request may have begun in a range that has filled up since: a full range answers what it began. In
+        another group it is looked for, too.
         """
         self._begins.begin(calls, participants, group)
 
