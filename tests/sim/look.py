@@ -28,10 +28,16 @@ def look(seeds: Iterable[int], faults: Mapping[str, Callable[[], Seams]]) -> Ite
 
 
 def main(arguments: list[str]) -> int:
+    if "--help" in arguments:
+        print(__doc__)
+        return 0
     seeds = range(200)
     if arguments and ".." in arguments[0]:
         first, _, last = arguments.pop(0).partition("..")
         seeds = range(int(first), int(last))
+    if unknown := [name for name in arguments if name not in ALL_SUBTLE]:
+        print(f"no planted fault {unknown[0]!r}; there are:", *ALL_SUBTLE, sep="\n  ", file=sys.stderr)
+        return 2
     faults = {name: ALL_SUBTLE[name] for name in arguments or SUBTLE}
     found = 0
     for name, seed, violation in look(seeds, faults):
