@@ -132,7 +132,7 @@ class Nemesis:
         def undo() -> None:
             nonlocal comes_back
             comes_back = True
-            for name in {machine.name, fault.other} - {""}:
+            for name in filter(None, dict.fromkeys((machine.name, fault.other))):
                 self._restart(name)
 
         if fault.other:
