@@ -148,7 +148,12 @@ def _looks(client: Client, interval: float) -> Iterator[RenderableType]:
             yield _shown(_look(client))
         except TxnError as error:
             yield Text(lines(str(error)), "red")
-        pause.wait(max(0.0, began + interval - time.monotonic()))
+        pause.wait(_pause(interval, time.monotonic() - began))
+
+
+def _pause(interval: float, took: float) -> float:
+    """Seconds until the next look. Nodes that take long to answer have as long without one."""
+    return max(interval - took, took)
 
 
 def _look(client: Client) -> _Look:

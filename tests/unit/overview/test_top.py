@@ -54,6 +54,12 @@ def test_who_is_behind_whom_is_seen_beside_long_names(width: int, monkeypatch: p
     assert str(10**12 + 9) in text, "the last one in its way"
 
 
+@pytest.mark.parametrize(("took", "pause"), [(0.0, 2.0), (0.5, 1.5), (1.5, 1.5), (25.0, 25.0)])
+def test_who_takes_long_to_answer_is_asked_less_often(took: float, pause: float) -> None:
+    """With 100,000 open transactions a look took 25 s, and the next one began at once."""
+    assert looking._pause(2.0, took) == pause
+
+
 def test_programs_get_names_as_they_are() -> None:
     live = looking._document(look(2))["live"]
     assert isinstance(live, list)
