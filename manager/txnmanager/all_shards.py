@@ -1,13 +1,13 @@
 """Questions to the leaders of all shards.
 
 While they are asked one may be split. It says to which shards it has given tables, and those are asked, too: so nothing
-is left out that was there all the while.
+is left out that was there all the while. What goes meanwhile both may tell of.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from txnmanager.keepers import CALL_SECONDS
@@ -23,6 +23,7 @@ ResponseT = TypeVar(
     table_pb2.ShowLocksResponse,
     compaction_pb2.ListCompactionsResponse,
 )
+ToldT = TypeVar("ToldT")
 
 
 class AllShards:
@@ -31,7 +32,7 @@ class AllShards:
         self._catalog = CatalogClient(client)
 
     async def ask(self, method: str, request: RequestT, response: type[ResponseT]) -> Sequence[ResponseT]:
-        """Their answers, in no order."""
+        """Their answers, that of a shard before those of what was split off it."""
         answers, asked, left = list[ResponseT](), set[int](), set(self._client.cluster.state.shards)
         while left:
             if not left <= set(self._client.cluster.state.shards):
@@ -46,3 +47,8 @@ class AllShards:
             asked |= left
             left = {shard for answer in told for shard in answer.given_to} - asked
         return answers
+
+
+def each_once(told: Iterable[ToldT], key: Callable[[ToldT], Hashable]) -> list[ToldT]:
+    """What the shards have told of, as the last one has it."""
+    return list({key(each): each for each in told}.values())

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from txnmanager.all_shards import AllShards
+from txnmanager.all_shards import AllShards, each_once
 from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.catalog.system_client import TxnSystemClient
@@ -39,8 +39,8 @@ class Compactions:
             method, response = "txnstatus.Compactions/ListCompactions", pb.ListCompactionsResponse
             answers = await self._all.ask(method, request, response)
             ends = [_place(answer.compactions[-1]) for answer in answers if answer.more]
-            found = [each for answer in answers for each in answer.compactions if not ends or _place(each) <= min(ends)]
-            seen = [each for each in found if sees(each.table)]
+            told = each_once((each for answer in answers for each in answer.compactions), _place)
+            seen = [each for each in told if sees(each.table) and (not ends or _place(each) <= min(ends))]
             if seen or not ends:
                 page, more = first_page(sorted(seen, key=_place))
                 return pb.ListCompactionsResponse(compactions=page, more=more or bool(ends))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from txnmanager.all_shards import AllShards
+from txnmanager.all_shards import AllShards, each_once
 from txnmanager.keepers import CALL_SECONDS, Keepers
 from txnstatus import lock_requests, partitions
 from txnstatus.catalog.catalog import shard_group
@@ -47,8 +47,8 @@ class Tables:
         while True:
             answers = await self._all.ask("txnstatus.Table/ListTables", request, table_pb.ListTablesResponse)
             ends = [answer.tables[-1].name for answer in answers if answer.more]
-            found = [table for answer in answers for table in answer.tables if not ends or table.name <= min(ends)]
-            seen = [table for table in found if sees(table.name)]
+            told = each_once((table for answer in answers for table in answer.tables), lambda table: table.table_id)
+            seen = [table for table in told if sees(table.name) and (not ends or table.name <= min(ends))]
             if seen or not ends:
                 page, more = first_page(sorted(seen, key=lambda table: table.name))
                 return table_pb.ListTablesResponse(tables=page, more=more or bool(ends))
@@ -116,13 +116,16 @@ class Tables:
     async def _lock(self, request: table_pb.LockRequest, deadline: float) -> table_pb.LockResponse:
         """Locks objects of one participant, a table or a database; its leader waits in short turns."""
         name = request.table
-        shard = self._client.cluster.shard_of_table(name) if is_database_name(name) else self._shard(name)
+        home = self._client.cluster.shard_by_hash(name) if is_database_name(name) else None
         loop = asyncio.get_running_loop()
         while True:
             part = table_pb.LockRequest()
             part.CopyFrom(request)  # the caller's own is not to be changed
             part.wait_millis = int(max(0.0, deadline - loop.time()) * 1000)
-            answer = await self._ask(shard, "Lock", part, table_pb.LockResponse)
+            if home is None:
+                answer = await self._of_table("Lock", part, table_pb.LockResponse)
+            else:
+                answer = await self._ask(home, "Lock", part, table_pb.LockResponse)
             if answer.granted or not part.wait_millis:
                 return answer
 
@@ -150,13 +153,13 @@ class Tables:
             found = await self._get(request.table)
             if request.partition:
                 partitions.check(request.partition, found.table.schema.partition_by, request.table)
-            answers = [await self._ask(self._shard(request.table), "ShowLocks", request, table_pb.ShowLocksResponse)]
+            answers = [await self._of_table("ShowLocks", request, table_pb.ShowLocksResponse)]
         elif request.partition:
             raise InvalidArgument("a partition needs the table that it is of")
         else:
             answers = await self._all.ask("txnstatus.Table/ShowLocks", request, table_pb.ShowLocksResponse)
         ends = [_place(answer.locks[-1]) for answer in answers if answer.more]
-        told = (lock for answer in answers for lock in answer.locks)
+        told = each_once((lock for answer in answers for lock in answer.locks), _place)
         return sorted((lock for lock in told if not ends or _place(lock) <= min(ends)), key=_place), bool(ends)
 
     async def check_there(self, name: str) -> None:
@@ -193,6 +196,13 @@ class Tables:
         """From then on this process knows who keeps the table. Raises NotFound."""
         request, method = table_pb.GetTableRequest(name=check_table_name(table)), "txnstatus.Table/GetTable"
         return await self._keepers.call(table, method, request, table_pb.GetTableResponse)
+
+    async def _of_table(
+        self, method: str, request: table_pb.LockRequest | table_pb.ShowLocksRequest, response: type[ResponseT]
+    ) -> ResponseT:
+        """The answer of who keeps the table, which may go to another shard while it waits."""
+        name = check_table_name(request.table)
+        return await self._keepers.call(name, f"txnstatus.Table/{method}", request, response)
 
     def _shard(self, table: str) -> int:
         return self._client.cluster.shard_of_table(check_table_name(table))
