@@ -58,7 +58,7 @@ def own(config: NodeConfig, levels: Levels) -> int:
 
 
 def _make_or_check(config: NodeConfig, levels: Levels) -> None:
-    path, wanted = config.data_dir / NODE, _made_for(config)
+    path, wanted = config.data_dir / NODE, made_for(config)
     if not path.exists():
         _write(path, wanted, features.FIRST)
         return
@@ -69,7 +69,7 @@ def _make_or_check(config: NodeConfig, levels: Levels) -> None:
     _check(found, wanted, config, levels)
 
 
-def _made_for(config: NodeConfig) -> dict[str, Any]:
+def made_for(config: NodeConfig) -> dict[str, Any]:
     """What the directory is made for, and stays."""
     return {
         "cluster_name": config.cluster_name,
