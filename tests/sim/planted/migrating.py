@@ -11,6 +11,8 @@ from txnparticipant.leader.machine import ShardMachine
 from txnparticipant.shard.shard import ParticipantShard
 from txnparticipant.shard.table import TableState
 from txnstatus.catalog.catalog import CatalogState
+from txnstatus.errors import IllegalState
+from txnstatus.raft.machine import StateMachine
 from txnstatus.raft.migration import Arrives, Arriving, Migrations
 from txnstatus.replicated import Rejected
 from txnstatus.status.commit.tasks import SendOp
@@ -30,12 +32,20 @@ def what_comes_is_here_for_all() -> Seams:
 
 
 def a_chunk_may_be_missing() -> Seams:
-    def arrive(self: Migrations, command: Arrives, *, is_here: bool) -> Rejected | list[bytes] | None:
+    def arrive(
+        self: Migrations, command: Arrives, make: Callable[[str], StateMachine], *, is_here: bool
+    ) -> Rejected | Arriving | None:
         if is_here or command.number <= self.numbers.get(command.part, 0):
             return None
-        coming = self.arriving.setdefault(command.part, Arriving(command.number))
-        coming.add(command.data, goes_on=command.goes_on)
-        return list(self.arriving.pop(command.part).whole()) if command.is_last else None
+        coming = self.arriving.setdefault(command.part, Arriving(command.number, make(command.part)))
+        try:
+            coming.add(command.data, goes_on=command.goes_on)
+            if not command.is_last:
+                return None
+            coming.finish()
+        except ValueError as error:
+            return Rejected(IllegalState(str(error)))
+        return self.arriving.pop(command.part)
 
     return [(f"{MIGRATIONS}.arrive", arrive)]
 

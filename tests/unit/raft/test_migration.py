@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from tests.unit.harness.lines import PART, Lines, chunks_of, written
 from tests.unit.harness.notes import restored, told
 from txnstatus.errors import IllegalState, Unavailable
 from txnstatus.raft.driver import RaftDriver
-from txnstatus.raft.machine import StateMachine
+from txnstatus.raft.machine import Restoring, StateMachine
 from txnstatus.raft.migration import Arrives
 from txnstatus.raft.parts import PartDriver, Parts, address, arriving, forgetting, opening, releasing
 from txnstatus.raft.replica import MAX_BATCH_BYTES
@@ -253,3 +254,38 @@ def test_who_served_a_part_before_it_went_and_came_back_answers_and_proposes_not
     after.check_lease()
     after.submit([b"two"], ended)
     assert leading.submitted == [address(PART) + b"two"]
+
+
+def test_what_comes_is_taken_over_as_it_comes_and_not_all_at_its_end() -> None:
+    """Nothing else of the group applies while an entry does: the last one would take as long as all together."""
+    source, taken = written(a_group(PART), b"one", b"two", b"three"), list[int]()
+
+    class Counting(Lines):
+        def restoring(self) -> Restoring:
+            inner, chunks = super().restoring(), count(1)
+
+            class Told:
+                def add(self, chunk: bytes) -> None:
+                    taken.append(next(chunks))
+                    inner.add(chunk)
+
+                def finish(self) -> None:
+                    inner.finish()
+
+            return Told()
+
+    target = Parts(lambda _part: Counting())
+    source.apply([releasing(PART, 5)])
+    for number, command in enumerate(chunks_of(source, 5), 1):
+        target.apply([command])
+        assert taken == [*range(1, number + 1)]
+    assert told(target)[PART] == [b"one", b"two", b"three"]
+
+
+def test_a_chunk_that_cannot_be_read_ends_it_at_once() -> None:
+    source, target = written(a_group(PART), b"one"), a_group("shard-2")
+    source.apply([releasing(PART, 5)])
+    wrong = arriving(Arrives(PART, 5, 0, b"of a later version", is_last=False))
+    assert type(error(target.apply([wrong]))) is IllegalState
+    assert not target.migrations.arriving
+    assert target.apply(chunks_of(source, 5)) == [None, None]

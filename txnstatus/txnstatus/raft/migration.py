@@ -11,8 +11,7 @@ meets the half of it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from txnstatus.errors import IllegalState, TxnError, Unavailable
 from txnstatus.raft.machine import Restoring, StateMachine
@@ -83,26 +82,41 @@ def _pieces(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
             yield chunk[start : start + PIECE_BYTES], start + PIECE_BYTES < len(chunk)
 
 
-@dataclass(slots=True)
 class Arriving:
-    """A part of which the first chunks have come."""
+    """A part of which the first chunks have come. Its machine takes each over as it comes: all at once would take as
+    long as all of them together, and nothing else of the group would apply meanwhile."""
 
-    number: int
-    came: int = 0
-    """How many, where pieces count."""
-    goes_on: bool = False
-    chunks: list[list[bytes]] = field(default_factory=list)
-    """The pieces of each."""
+    def __init__(self, number: int, machine: StateMachine) -> None:
+        self.number = number
+        self.machine = machine
+        self.came = 0
+        """How many, where pieces count."""
+        self.chunks: list[bytes] = []
+        """What has come, where it is whole: a snapshot has it, and the pieces of the next one."""
+        self._pieces: list[bytes] = []
+        self._restoring: Restoring = machine.restoring()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the last one is not all there yet."""
+        return bool(self._pieces)
 
     def add(self, data: bytes, *, goes_on: bool) -> None:
-        if not self.goes_on:
-            self.chunks.append([])
-        self.chunks[-1].append(data)
-        self.came, self.goes_on = self.came + 1, goes_on
+        """Raises ValueError where this version cannot read it."""
+        self.came += 1
+        self._pieces.append(data)
+        if not goes_on:
+            self.chunks.append(b"".join(self._pieces))
+            self._pieces.clear()
+            self._restoring.add(self.chunks[-1])
 
-    def whole(self) -> Iterator[bytes]:
-        """The chunks that there are by now, each made when it is asked for."""
-        return map(b"".join, [tuple(pieces) for pieces in self.chunks])
+    def finish(self) -> None:
+        """All have come. Raises ValueError."""
+        self._restoring.finish()
+
+    def whole(self) -> list[bytes]:
+        """The chunks that there are by now, and the beginning of the next."""
+        return [*self.chunks, b"".join(self._pieces)] if self._pieces else list(self.chunks)
 
 
 class Migrations:
@@ -141,8 +155,13 @@ class Migrations:
         if found is not None and found.number == command.number:
             del self.released[command.part]
 
-    def arrive(self, command: Arrives, *, is_here: bool) -> Rejected | list[bytes] | None:
-        """All chunks of the part's state with the last one, None before. `is_here`: it is a part already."""
+    def arrive(
+        self, command: Arrives, make: Callable[[str], StateMachine], *, is_here: bool
+    ) -> Rejected | Arriving | None:
+        """The part with its whole state with the last chunk, None before.
+
+        `make`: makes an empty one. `is_here`: it is a part already.
+        """
         part, number = command.part, command.number
         if number <= self.numbers.get(part, 0):
             return None
@@ -151,15 +170,20 @@ class Migrations:
         if command.chunk == 0:
             # Of what it left behind when it went, nobody needs anything any more: it was there before it comes back.
             self.released.pop(part, None)
-            self.arriving[part] = Arriving(number)
+            self.arriving[part] = Arriving(number, make(part))
         coming = self.arriving.get(part)
         if coming is None or coming.number != number or command.chunk != coming.came:
             return Rejected(IllegalState(f"chunk {command.chunk} of {part} does not follow what has come"))
-        coming.add(command.data, goes_on=command.goes_on)
-        if not command.is_last:
-            return None
+        try:
+            coming.add(command.data, goes_on=command.goes_on)
+            if not command.is_last:
+                return None
+            coming.finish()
+        except ValueError as error:
+            del self.arriving[part]
+            return Rejected(IllegalState(f"a state that cannot be read here: {error}"))
         del self.arriving[part]
-        return list(coming.whole())
+        return coming
 
     def split(self, command: Splits) -> Rejected | StateMachine | None:
         """The part's state, to be split now; None: that is done."""
@@ -177,13 +201,9 @@ class Migrations:
         self.numbers[command.part] = command.number
 
 
-def restored(machine: StateMachine, chunks: list[bytes]) -> Rejected | None:
-    """Gives the machine the state. Refused where this version cannot read it."""
-    restoring: Restoring = machine.restoring()
-    try:
-        for chunk in chunks:
-            restoring.add(chunk)
-        restoring.finish()
-    except ValueError as error:
-        return Rejected(IllegalState(f"a state that cannot be read here: {error}"))
-    return None
+def copy(machine: StateMachine, other: StateMachine) -> None:
+    """Gives the other one the machine's state."""
+    restoring = other.restoring()
+    for chunk in machine.snapshot():
+        restoring.add(chunk)
+    restoring.finish()

@@ -18,7 +18,7 @@ from txnstatus.proto import raft_pb2 as pb
 from txnstatus.raft.driver import RaftDriver
 from txnstatus.raft.group import RaftGroup
 from txnstatus.raft.machine import Divisible, Restoring, StateMachine
-from txnstatus.raft.migration import Arrives, Arriving, Leaves, Migrations, Released, Splits, restored
+from txnstatus.raft.migration import Arrives, Arriving, Leaves, Migrations, Released, Splits, copy
 from txnstatus.raft.proposals import Proposal
 from txnstatus.replicated import Rejected
 
@@ -148,14 +148,11 @@ class Parts:
 
     def _arrive(self, command: Arrives) -> Rejected | None:
         part = command.part
-        chunks = self.migrations.arrive(command, is_here=part in self._machines)
-        if not isinstance(chunks, list):
-            return chunks
-        machine = self._empty(part)
-        if refusal := restored(machine, chunks):
-            return refusal
+        came = self.migrations.arrive(command, self._make, is_here=part in self._machines)
+        if not isinstance(came, Arriving):
+            return came
         self.migrations.arrived(command)
-        self._come(part, machine)
+        self._come(part, self._expected(part, came.machine))
         self.on_change()
         return None
 
@@ -165,9 +162,7 @@ class Parts:
         whole = self.migrations.split(command)
         if whole is None or isinstance(whole, Rejected):
             return whole
-        if (expected := self._restored.get(command.part)) is not None:
-            restored(expected, list(whole.snapshot()))
-            whole = expected
+        whole = self._expected(command.part, whole)
         half = self._empty(command.new_part)
         cast(Divisible, whole).divide(half, command.share)
         self._come(command.part, whole)
@@ -178,6 +173,13 @@ class Parts:
     def _empty(self, part: str) -> StateMachine:
         """One that a snapshot has gets that one's state: entries may apply while it is restored."""
         return self._restored.get(part) or self._make(part)
+
+    def _expected(self, part: str, machine: StateMachine) -> StateMachine:
+        """The one that a snapshot has which is being restored, with the state of this one; or this one."""
+        if (expected := self._restored.get(part)) is None:
+            return machine
+        copy(machine, expected)
+        return expected
 
     def _come(self, part: str, machine: StateMachine) -> None:
         """The part is here from now on, with what it was elsewhere."""
@@ -223,7 +225,7 @@ class Parts:
         )
         states = [(address(part), machine.snapshot()) for part, machine in self._machines.items()]
         states += [(address(part), each.machine.snapshot()) for part, each in sorted(its.released.items())]
-        states += [(address(part), each.whole()) for part, each in sorted(its.arriving.items())]
+        states += [(address(part), iter(each.whole())) for part, each in sorted(its.arriving.items())]
         return _chunks(header, states)
 
     def restoring(self) -> Restoring:
@@ -249,6 +251,7 @@ class _RestoringParts:
         self._parts = parts
         self._restored: dict[str, Restoring] | None = None
         self._released: dict[str, Restoring] = {}
+        self._coming: dict[str, _RestoringArriving] = {}
         self._opened: dict[str, int] = {}
         self._migrations = Migrations()
 
@@ -260,8 +263,8 @@ class _RestoringParts:
             self._restored[part].add(rest)
         elif part in self._released:
             self._released[part].add(rest)
-        elif part in self._migrations.arriving:
-            self._migrations.arriving[part].chunks.append([rest])
+        elif part in self._coming:
+            self._coming[part].add(rest)
         else:
             raise ValueError(f"a chunk for {part!r}, which is no part of the snapshot")
 
@@ -277,15 +280,38 @@ class _RestoringParts:
         self._restored = {name: machine.restoring() for name, machine in machines.items()}
         released = {each.part: Released(each.number, self._parts._make(each.part)) for each in wire.released}
         self._released = {part: each.machine.restoring() for part, each in released.items()}
-        coming = {each.part: Arriving(each.number, each.chunks, each.goes_on) for each in wire.arriving}
-        self._migrations = Migrations(released, coming, wire.migrated)
+        self._coming = {
+            each.part: _RestoringArriving(Arriving(each.number, self._parts._make(each.part)), each)
+            for each in wire.arriving
+        }
+        arriving = {part: each.arriving for part, each in self._coming.items()}
+        self._migrations = Migrations(released, arriving, wire.migrated)
 
     def finish(self) -> None:
         if self._restored is None:
             raise ValueError("a group's snapshot without a beginning")
-        for each in self._released.values():
+        for each in (*self._released.values(), *self._coming.values()):
             each.finish()
         self._parts.become(self._opened, self._restored, self._migrations)
+
+
+class _RestoringArriving:
+    """A part that comes, as chunks of a snapshot bring it back: the last of them may not be whole."""
+
+    def __init__(self, arriving: Arriving, wire: pb.PartsSnapshot.Arriving) -> None:
+        self.arriving = arriving
+        self._wire = wire
+        self._last: bytes | None = None
+
+    def add(self, chunk: bytes) -> None:
+        if self._last is not None:
+            self.arriving.add(self._last, goes_on=False)
+        self._last = chunk
+
+    def finish(self) -> None:
+        if self._last is not None:
+            self.arriving.add(self._last, goes_on=self._wire.goes_on)
+        self.arriving.came = self._wire.chunks
 
 
 class PartDriver:
