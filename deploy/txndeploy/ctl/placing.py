@@ -21,6 +21,7 @@ commands = typer.Typer(rich_markup_mode=None)
 group_app = typer.Typer(help="Add groups of replicas, each with its log, and split them.", no_args_is_help=True)
 shard_app = typer.Typer(help="Move shards, each with its tables, to other groups; split them.", no_args_is_help=True)
 database_app = typer.Typer(help="Say where new tables of a database are, and look at it.", no_args_is_help=True)
+_GOES_ON = "the cluster goes on with it: txnctl shard list"
 commands.add_typer(group_app, name="group")
 commands.add_typer(shard_app, name="shard")
 commands.add_typer(database_app, name="database")
@@ -103,7 +104,9 @@ def shard_split(
         tell(f"shard {shard} is split into {shard} and {new}")
         asked = admin_pb2.SplitShardRequest(shard=shard, new_shard=new)
         client.call("txnstatus.Admin/SplitShard", asked, admin_pb2.SplitShardResponse)
-        wait_until(partial(_is_split, client, shard_group(shard), new), f"shard {new} split off {shard}", timeout)
+        wait_until(
+            partial(_is_split, client, shard_group(shard), new), f"shard {new} split off {shard} ({_GOES_ON})", timeout
+        )
     console().print(plain(f"Shard {shard} is split: a half of its work is shard {new}'s."))
 
 
@@ -132,7 +135,9 @@ def _move(client: txnclient.Client, shards: Sequence[int], group: str, timeout: 
             asked = admin_pb2.MigrateShardRequest(shard=shard, group=group)
             client.call("txnstatus.Admin/MigrateShard", asked, admin_pb2.MigrateShardResponse)
             part = shard_group(shard)
-            wait_until(partial(_is_in, client, part, group), f"shard {shard} in {group}", timeout)
+            left = ", ".join(map(str, shards[number + 1 :]))
+            later = f"; not on their way: {left}, for txnctl shard move" if left else ""
+            wait_until(partial(_is_in, client, part, group), f"shard {shard} in {group} ({_GOES_ON}{later})", timeout)
     told = "Shard" if len(shards) == 1 else "Shards"
     console().print(plain(f"{told} {', '.join(map(str, shards))} in {group}."))
 

@@ -63,6 +63,8 @@ def test_one_is_told_of_it_and_of_all_else(cluster: LocalCluster) -> None:
         told = f"{shard_group(shard)} is on its way to group-1"
         with on_its_way(cluster, client, shard, "group-1"):
             assert f"{told}: its tables wait" in ctl(cluster, "health", code=1)
+            waited = ctl(cluster, "shard", "move", str(shard), "group-1", "--timeout", "0.1", code=1)
+            assert "the cluster goes on with it: txnctl shard list" in waited
             client.timeout = 2.0
             began = time.monotonic()
             explained = str(client.explain(txn.id))
