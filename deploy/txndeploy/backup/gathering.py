@@ -2,7 +2,7 @@
 
 What a log says of a shard counts, and not what the catalog does, whose log may end before it heard, or after. Where a
 shard has left one log, and is in no other, it comes back. Where one was split, and then a log begins again in which it
-is whole yet, it is split there, too: a table is in one shard.
+is whole yet, that one gives it what went: a table is in one shard, and whoever is asked for it says which.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from txnparticipant.leader.machine import ShardMachine
+from txnparticipant.shard.commands import PlaceTable
+from txnparticipant.shard.dividing import names
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.catalog.catalog import CatalogState, range_number
-from txnstatus.raft.migration import Arrives, Splits
-from txnstatus.raft.parts import Parts, arriving, forgetting, releasing, splitting
+from txnstatus.catalog.cluster_map import ClusterMap
+from txnstatus.raft.migration import Arrives
+from txnstatus.raft.parts import Parts, arriving, forgetting, releasing
 
 
 def gathered(state: CatalogState, groups: Mapping[str, Parts]) -> CatalogState:
@@ -24,7 +27,7 @@ def gathered(state: CatalogState, groups: Mapping[str, Parts]) -> CatalogState:
     for part in [*found, *sorted(unheard)]:
         if range_number(part) is None and (group := _gather(part, groups)) is not None:
             found[part] = group
-    _split_again(groups)
+    _hear_of_each_other(state, groups)
     # What is split is split by its log, or stays whole: then the new shard begins with nothing.
     unsettled = {
         part: each
@@ -50,22 +53,21 @@ def _origins(groups: Mapping[str, Parts]) -> dict[int, int]:
     return {gone.shard: shard.shard for shard in shards for gone in shard.gone.values()}
 
 
-def _split_again(groups: Mapping[str, Parts]) -> None:
-    """The tables that two shards have are the one's with the higher number: it was split off the other one."""
-    there = {shard.shard: (part, shard) for machine in groups.values() for part, shard in _shards(machine).items()}
-    for number, (part, shard) in sorted(there.items(), reverse=True):
-        for group in groups.values():
-            for whole, other in _shards(group).items():
-                share = tuple(sorted(table.table_id for table in other.tables() if table.table_id in shard.came))
-                if other.shard < number and share:
-                    _split(whole, part, share, group)
-
-
-def _split(whole: str, part: str, share: tuple[str, ...], group: Parts) -> None:
-    """The group gives the share away, which is in another one's log by now."""
-    number = max(group.migrations.numbers.values(), default=0) + 1
-    group.apply([releasing(whole, number), splitting(Splits(whole, number, part, share))])
-    group.apply([releasing(part, number + 1), forgetting(part, number + 1)])
+def _hear_of_each_other(state: CatalogState, groups: Mapping[str, Parts]) -> None:
+    """A log that ends before the others has tables that went later, or does not know that there are such, or that they
+    are called so. A table is with the shard of the highest number that it has come to."""
+    shards = {each.shard: each for machine in groups.values() for each in _shards(machine).values()}
+    for later in sorted(shards.values(), key=lambda each: -each.shard):
+        for each in (each for each in shards.values() if each.shard < later.shard):
+            were_here = {id_ for id_ in later.came if id_ in each.came or id_.startswith(f"{each.shard}.")}
+            if unheard := were_here - each.gone.keys():
+                each.gave_once(later, unheard)
+    cluster = ClusterMap(state)
+    for keeper in shards.values():
+        for name in sorted({name for table in keeper.tables() if not table.is_database for name in names(table)}):
+            home = shards.get(cluster.shard_by_hash(name))
+            if home is not None and home is not keeper:
+                home.apply(PlaceTable(name, keeper.shard))
 
 
 def _is_in(part: str, group: str, groups: Mapping[str, Parts]) -> bool:

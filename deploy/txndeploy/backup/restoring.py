@@ -94,7 +94,7 @@ def _of_backup(backup: Backup, group: str, cut: Cut) -> tuple[Meta, Iterable[byt
                 machine.apply([address(part) + commands.encode(commands.PlaceTable(name, keeper.shard))])
         for lost in machine.machines.values():
             if isinstance(lost, ShardMachine):
-                lost.shard.gave_once(keeper)
+                lost.shard.gave_once(keeper, keeper.came)
     return Meta(Entry(b"", 1, 1), Entry(b"", 2, 1), ()), machine.snapshot()
 
 

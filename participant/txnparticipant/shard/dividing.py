@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from txnparticipant.shard.placing import Placed
 from txnparticipant.shard.table import TableState
 from txnstatus.catalog.catalog import shard_group
 from txnstatus.errors import PlacedElsewhere
@@ -50,6 +51,29 @@ def divisible(tables: Mapping[str, TableState], wanted: Collection[str]) -> list
     """The wanted ones that can go: with all that they have a name in common with, if those are wanted, too."""
     whole = (each for each in _together(tables.values()) if all(table.table_id in wanted for table in each))
     return sorted((table for each in whole for table in each), key=lambda table: table.table_id)
+
+
+def given(tables: Mapping[str, TableState], wanted: Collection[str]) -> list[TableState]:
+    """The wanted ones, by what a log knows that ends before these went. What was dropped then and has a name in common
+    with one is gone since: else it had gone along."""
+    whole = (each for each in _together(tables.values()) if any(table.table_id in wanted for table in each))
+    return [table for each in whole for table in each if table.table_id in wanted or table.dropped is not None]
+
+
+def gone(tables: Mapping[str, TableState], ids: Collection[str], to: int) -> dict[str, Gone]:
+    """`tables`: those of which it is known where they are."""
+    return {id_: Gone(id_, to, tables[id_].location if id_ in tables else "") for id_ in sorted(ids)}
+
+
+def elsewhere(tables: Iterable[TableState], to: int) -> dict[str, Placed]:
+    """The names that go with the tables."""
+    return {name: Placed(name, to) for each in tables for name in names(each)}
+
+
+def next_number(table_ids: Collection[str], shard: int) -> int:
+    """The first number that no table has which was made in the shard, of these."""
+    own = (id_.split(".") for id_ in table_ids if id_.startswith(f"{shard}."))
+    return max((int(number) + 1 for _, number in own), default=0)
 
 
 def _together(tables: Iterable[TableState]) -> Iterator[Sequence[TableState]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from txnparticipant.shard.commands import Savepoint
 from txnparticipant.shard.table import TableState
@@ -54,6 +55,11 @@ def release(held: dict[str, Savepoint], savepoint_id: str, tables: Mapping[str, 
         for table in covered(gone, tables):
             table.held_at[gone.timestamp] -= 1
             table.held_at = +table.held_at
+
+
+def split_off(held: Mapping[str, Savepoint]) -> dict[str, Savepoint]:
+    """What a new shard holds, with what it has got of the one that holds these: the home of the names stays."""
+    return {each: replace(savepoint, is_home=False) for each, savepoint in held.items()}
 
 
 def refusal(held: Mapping[str, Savepoint], wanted: Savepoint, tables: Mapping[str, TableState]) -> TxnError | None:

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from txnparticipant.shard import commands as cmd
 from txnparticipant.shard import dividing, dropping, savepoints, snapshot
@@ -24,7 +23,6 @@ from txnparticipant.shard.changes import (
 from txnparticipant.shard.compacting import compact, translate
 from txnparticipant.shard.invariants import check_held, check_table
 from txnparticipant.shard.naming import Names
-from txnparticipant.shard.placing import Placed
 from txnparticipant.shard.records import Dropped, FormerNames, TableTxn
 from txnparticipant.shard.table import TableState
 from txnparticipant.shard.transitions import TRANSITIONS, Op, Stay
@@ -219,19 +217,21 @@ class ParticipantShard:
         going = {table.table_id: table for table in dividing.divisible(self._tables, share)}
         other._tables, other.came = going, frozenset(going)
         other.forgotten, other.apart_below = self.forgotten, self.apart_below
-        other._savepoints = {each: replace(held, is_home=False) for each, held in self._savepoints.items()}
+        other._savepoints = savepoints.split_off(self._savepoints)
         other.names = Names(other.shard, going, {})
-        self.gone |= {id_: dividing.Gone(id_, other.shard, table.location) for id_, table in going.items()}
+        self._give(going, other.shard)
+
+    def gave_once(self, other: ParticipantShard, table_ids: Collection[str]) -> None:
+        """These tables of the other one came from this one, of which all later than that is lost."""
+        self.gone |= dividing.gone(other._tables, table_ids, other.shard)
+        self._give({table.table_id: table for table in dividing.given(self._tables, table_ids)}, other.shard)
+        self._next_table_number = max(self._next_table_number, dividing.next_number(table_ids, self.shard))
+
+    def _give(self, going: Mapping[str, TableState], to: int) -> None:
+        self.gone |= dividing.gone(going, going, to)
         self.came -= going.keys()
         self._tables = {id_: table for id_, table in self._tables.items() if id_ not in going}
-        elsewhere = {name: Placed(name, other.shard) for each in going.values() for name in dividing.names(each)}
-        self.names = Names(self.shard, self._tables, self.names.placed | elsewhere)
-
-    def gave_once(self, other: ParticipantShard) -> None:
-        """What came to the other one may have come from this one, of which all else is lost."""
-        for table_id in sorted(other.came):
-            table = other._tables.get(table_id)
-            self.gone[table_id] = dividing.Gone(table_id, other.shard, table.location if table else "")
+        self.names = Names(self.shard, self._tables, self.names.placed | dividing.elsewhere(going.values(), to))
 
     # ---- questions
 
