@@ -93,7 +93,7 @@ def test_every_other_shard_leaves_a_group_that_is_split() -> None:
     assert half_of(catalog.state, "group-0") == [1, 3]
     ok(catalog, migrate_shard={"shard": 1, "group": "group-1"})
     assert half_of(catalog.state, "group-0") == [2]
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="'group-9' is no group of tables; there are group-0, group-1"):
         half_of(catalog.state, "group-9")
     with pytest.raises(IllegalState, match="nothing to split"):
         half_of(spread(1, shards=1).state, "group-0")

@@ -148,11 +148,11 @@ class CatalogState:
         return frozenset(shard_group(each.new_shard) for each in self.migrations.values() if each.new_shard is not None)
 
     def check_placement(self, group: str) -> None:
-        """Raises InvalidArgument where no table can be in a group of this name."""
+        """Raises InvalidArgument where no table, nor a shard, can be in a group of this name."""
         if group not in self.shards_of:
             there = ", ".join(self.shards_of)
             raise InvalidArgument(
-                f"no table can be placed in {group[:100]!r}; there are {there}", hint="another group: txnctl group add"
+                f"{group[:100]!r} is no group of tables; there are {there}", hint="another group: txnctl group add"
             )
 
     @property
