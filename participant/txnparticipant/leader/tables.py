@@ -123,10 +123,18 @@ class TableService:
                 raise IllegalState(f"table {name} is placed in {own}, and stays there; it cannot be in {wanted}")
             return
         shard = await self._ranges.placement(name, here, wanted)
-        if shard == here or (self._shard.names.ended(name) and wanted in ("", own)):
+        if shard == here or (self._left_something(name) and wanted in ("", own)):
             return
         await self._propose(cmd.PlaceTable(name, shard))
         self._shard.table(name)
+
+    def _left_something(self, name: str) -> bool:
+        """Whether a table here was called so, or one is where one of this name would be: no other shard knows that."""
+        place = self._place_of(name)
+        return bool(self._shard.names.ended(name)) or self._shard.free_location(place) != place
+
+    def _place_of(self, name: str) -> str:
+        return f"{self._warehouse}/{quote(name.replace('.', '/'))}"
 
     @property
     def placement(self) -> str:
@@ -188,7 +196,7 @@ class TableService:
         check = partial(locations.check, roots=roots, others=others)
         while True:
             # What is left of a dropped table of this name is cleaned where it was.
-            location = given or self._shard.free_location(f"{self._warehouse}/{quote(name.replace('.', '/'))}")
+            location = given or self._shard.free_location(self._place_of(name))
             await asyncio.get_running_loop().run_in_executor(self._blocking, check, location)
             if given or location == self._shard.free_location(location):
                 return location

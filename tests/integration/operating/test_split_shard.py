@@ -160,3 +160,25 @@ def test_which_shard_has_a_table_is_told(tmp_path: Path) -> None:
 def test_what_cannot_be_split_is_refused_by_name(tmp_path: Path) -> None:
     with fast_cluster(tmp_path, nodes=1, participant_shards=2) as cluster:
         assert "no shard 7" in ctl(cluster, "shard", "split", "7", code=1)
+
+
+def test_a_new_table_is_not_made_where_one_of_the_shard_that_was_split_is(tmp_path: Path) -> None:
+    with fast_cluster(tmp_path, nodes=1, participant_shards=1) as cluster, connect(cluster) as client:
+        client.create_table("shop.busy", SCHEMA)
+        location = client.table("shop.busy").location
+        others = [f"shop.a{number}" for number in range(4)]
+        there = [
+            client.create_table(f"shop.in_{name[5:]}", SCHEMA, location=_beside(location, name)) for name in others
+        ]
+        for number in range(3):
+            client.write_all({table.name: rows(number) for table in there})
+        ctl(cluster, "shard", "split", "0")
+        for name in others:
+            client.create_table(name, SCHEMA)
+        locations = [table.location for table in client.tables()]
+        assert len(set(locations)) == len(locations) == 9
+        ctl(cluster, "doctor")
+
+
+def _beside(location: str, name: str) -> str:
+    return f"{location.rpartition('/')[0]}/{name.partition('.')[2]}"
