@@ -60,7 +60,7 @@ def move(
         for group in backup.groups:
             tell(f"writing {group}")
             its = backup.chunks(group)
-            chunks = its if group == CATALOG else (_renamed(chunk, places, ends) for chunk in its)
+            chunks = its if group == CATALOG else (renamed(chunk, places, ends) for chunk in its)
             groups.append(files.put(unfinished, group, framed(group, backup.meta(group), chunks)))
         listed = files.put_list(unfinished, new, had.elsewhere)
         manifest = replace(backup.manifest, groups=tuple(groups), data=listed)
@@ -109,14 +109,14 @@ def _same(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _renamed(chunk: bytes, places: Places, ends: Mapping[str, Copy]) -> bytes:
+def renamed(chunk: bytes, places: Places, ends: Mapping[str, Copy]) -> bytes:
     """A chunk of a group's state. `ends`: URI → what is to be put where it was, of the files that are in the backup."""
     found = _of_shard(chunk)
     if found is None:
         return chunk
     part, wire = found
     for each in _all(wire):
-        if isinstance(each, common.TableInfo) and each.location:
+        if isinstance(each, common.TableInfo | pb.ShardSnapshot.Gone) and each.location:
             each.location = places.now(each.location)
     for ref in _refs_in(wire):
         _rename(ref, places, ends.get(ref.path))
