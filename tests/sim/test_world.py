@@ -217,6 +217,31 @@ def test_a_peer_hears_of_a_death_at_once_or_by_missing_it(told: bool) -> None:
     assert len(ended) == 1
 
 
+def test_who_stood_still_while_its_new_connection_was_lost_hears_that_it_was() -> None:
+    loop, (client, server) = loop_with("client", "server")
+    wire, heard = Wire(loop, random.Random(1)), list[str]()
+    wire.listen(server, Echo)
+
+    async def talk() -> None:
+        try:
+            await loop.create_connection(lambda: Listen([], []), "server", 1)
+        except ConnectionError:
+            heard.append("lost")
+        else:
+            heard.append("connected")
+
+    start(loop, client, talk)
+    loop.run(0.0001)
+    loop.pause(client)
+    loop.run(1)
+    loop.kill(server)
+    wire.died(server, told=True)
+    loop.run(1)
+    loop.resume(client)
+    loop.run(1)
+    assert heard == ["lost"]
+
+
 # ---- the disk
 
 

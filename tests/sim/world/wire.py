@@ -213,11 +213,15 @@ class _Connection:
     # ---- in the processes
 
     def _accept(self, accept: Callable[[], asyncio.Protocol]) -> None:
+        if self._over:  # it was lost while the process stood still
+            return
         end = self._server_end = _End(self._loop, self.down, accept())
         self.down.put(_ACCEPTED)
         end.protocol.connection_made(end)
 
     def _accepted(self) -> None:
+        if self._over:
+            return
         end = self._client_end = _End(self._loop, self.up, self._make())
         end.protocol.connection_made(end)
         if not self.made.done():
