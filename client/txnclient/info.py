@@ -56,8 +56,9 @@ class TableInfo:
         ]
         return listed(self.name, ("column", "type", "null", "key", "partition", "default", "comment"), rows)
 
-    def require_same(self, schema: Schema, conflicts: str, location: str | None, placement: str | None) -> None:
-        """Raises AlreadyExists, saying in what it differs from what somebody else would have made; comments aside."""
+    def require_same(self, schema: Schema, conflicts: str, location: str | None) -> None:
+        """Raises AlreadyExists, saying in what it differs from what somebody else would have made; comments aside, and
+        the group that it is in: an operator may have moved it."""
         ours, theirs = (tuple(map(_without_comment, each.columns)) for each in (self.schema, schema))
         for what, there, wanted in (
             *((f"column {number + 1}", *pair) for number, pair in enumerate(zip_longest(ours, theirs))),
@@ -65,7 +66,6 @@ class TableInfo:
             ("primary_key", self.schema.primary_key, schema.primary_key),
             ("conflicts", self.conflicts, conflicts),
             ("location", self.location.rstrip("/"), (location or self.location).rstrip("/")),
-            ("placement", self.placement, placement or self.placement),
         ):
             if there != wanted:
                 said = ["nothing" if each is None else str(each) for each in (there, wanted)]

@@ -57,8 +57,8 @@ class Tables:
 
         `if_not_exists`: a table of this name that is there already is answered as it is, if all that is asked for here
         is so: its columns, their order, types, defaults, and which may be null, what it is partitioned by, its key, its
-        way with conflicts, and the location and the placement, where one is given. Of any number of programs that
-        create it at once one does.
+        way with conflicts, and the location, where one is given. It may be in another group than `placement`, as
+        operators move tables. Of any number of programs that create it at once one does.
 
         `properties`: NO_AUTO_COMPACTION (true: on request only), compact_delta_num, compact_delta_pct: see alter_table.
 
@@ -98,7 +98,7 @@ class Tables:
                     raise
             with contextlib.suppress(NotFound):  # dropped in between
                 found = self.table(name)
-                found.require_same(checked, str(conflicts), location, placement)
+                found.require_same(checked, str(conflicts), location)
                 return found
             request.request_id = uuid.uuid4().hex
 

@@ -101,7 +101,7 @@ class Definitions:
         primary_key = schemas.named(asked.primary_key, columns) or there.schema.primary_key
         wanted = Schema(columns, schemas.named(asked.partition_by, columns), primary_key)
         try:
-            there.require_same(wanted, asked.conflicts or there.conflicts, asked.location, None)
+            there.require_same(wanted, asked.conflicts or there.conflicts, asked.location)
             for name, value in asked.properties.items():
                 if there.properties.get(name) != value:
                     said = f"property {name} is {there.properties.get(name)!r}, not {value!r}"

@@ -71,7 +71,10 @@ def _split(state: CatalogState, shard: int, new_shard: int) -> CatalogState:
         return state
     following = state.shards[-1] + 1
     if new_shard != following:
-        raise InvalidArgument(f"no shard can be split off as {new_shard}: the next one is {following}")
+        raise InvalidArgument(
+            f"no shard can be split off as {new_shard}: the next one is {following}",
+            hint="another one may have come in the meantime: ask again",
+        )
     if (under_way := state.migrations.get(part)) is not None and under_way.new_shard is None:
         raise IllegalState(f"shard {shard} is {under_way}: it stays whole meanwhile", hint=_WAIT)
     _check_whole(state, shard)
