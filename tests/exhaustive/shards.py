@@ -63,7 +63,8 @@ class ShardCore:
         known = self._applied.get(key)
         if known is None:
             frozen = self.states.values[number]
-            after = _shard_from(frozen.snapshot)
+            after = self._shard()
+            after.restore(frozen.snapshot)
             with guarded(f"table {self.participant_id}"):
                 outcome = after.apply(command)
             table = next(after.tables())
@@ -85,9 +86,13 @@ class ShardCore:
             self._shards.append(shard)
         return number
 
+    def _shard(self) -> ParticipantShard:
+        """An empty one, of the table's number."""
+        return ParticipantShard(int(self.participant_id.split(".", maxsplit=1)[0]))
+
     def _first(self) -> int:
         """A table with one committed write."""
-        shard = ParticipantShard(int(self.participant_id.split(".", maxsplit=1)[0]))
+        shard = self._shard()
         name = f"lake.{self.participant_id.replace('.', '_')}"
         first: list[shard_cmd.Command] = [
             shard_cmd.CreateTable(name, Schema((Column("id", "bigint"),)), f"file:///{name}", "create"),
@@ -110,9 +115,3 @@ def manifest_of(txn_id: TxnId) -> Manifest:
 
 def write_of(txn_id: TxnId) -> str:
     return FIRST_WRITE if txn_id == FIRST_TXN else f"write000{txn_id}"
-
-
-def _shard_from(snapshot: bytes) -> ParticipantShard:
-    shard = ParticipantShard(0)
-    shard.restore(snapshot)
-    return shard

@@ -6,12 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.integration.operating.replicas import ctl
-from tests.postgres.rig import NAME, Host
+from tests.postgres.rig import Host
 from tests.postgres.server import PostgresServer
 from tests.support import SCHEMA, connect, fast_cluster, rows, visible, wait_until
 from txnclient import Client, TxnState
 from txnstatus.types import TERMINAL
 
+NAME = "moved"
+"""A name of its own: the server was the usual one's of another cluster, if another test was before this one."""
 TABLES = [f"{database}.t{number}" for database in "pk" for number in range(3)]
 
 
@@ -31,7 +33,7 @@ def test_tables_have_their_past_and_a_database_beside_them(server: PostgresServe
         second = client.write_all({name: rows(3) for name in TABLES})
         shown, then = client.snapshot(), client.last_commit()
         timelines = {name: [each.txn_id for each in client.timeline(table=name)] for name in TABLES}
-        with Host(tmp_path, cluster, server) as host:
+        with Host(tmp_path, cluster, server, NAME) as host:
             host.start()
             txn = client.begin(keepalive_millis=60_000)
             txn.write_all({name: rows(4) for name in TABLES})

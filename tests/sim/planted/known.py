@@ -313,8 +313,8 @@ BY_UNIT_TESTS: Mapping[str, tuple[str, str]] = {
         "test_a_group_that_is_added_has_shards_and_gets_ranges_with_the_next_one_of_the_first_group",
     ),
     "a group that joins began alone": (
-        "status/test_ranges.py",
-        "test_transactions_begin_in_an_added_group_once_the_range_before_is_full",
+        "catalog/test_catalog.py",
+        "test_a_group_that_is_added_has_shards_and_gets_ranges_with_the_next_one_of_the_first_group",
     ),
     "placements are not restored": (
         "shard/test_placing.py",
