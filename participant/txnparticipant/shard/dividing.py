@@ -14,6 +14,9 @@ from txnstatus.catalog.catalog import shard_group
 from txnstatus.errors import PlacedElsewhere
 from txnstatus.values import value
 
+MAX_SHARE = 20_000
+"""Tables that go at once: one entry of the log names them all, and has to have room for that."""
+
 
 @value
 class Gone:
@@ -29,12 +32,15 @@ class Gone:
 
 
 def half(tables: Iterable[TableState]) -> tuple[str, ...]:
-    """Ids of tables with about a half of the work: by the transactions that each has a record of, the recent ones."""
+    """Ids of tables with about a half of the work, MAX_SHARE at most.
+
+    By the transactions that each has a record of, which are the recent ones.
+    """
     together = sorted(_together(tables), key=lambda each: (-_work(each), each[0].table_id))
     stays, goes = 0, 0
     share: list[str] = []
     for each in together:
-        if goes < stays:
+        if goes < stays and len(share) + len(each) <= MAX_SHARE:
             goes += _work(each)
             share += [table.table_id for table in each]
         else:

@@ -9,9 +9,13 @@ import pytest
 from tests.unit.harness.shards import NAME, OWNER, TABLE, begun, committed, create, new_shard, ok, prepare, refused
 from txnparticipant.locks.locks import Lock, Mode, Otherwise
 from txnparticipant.shard import commands as cmd
+from txnparticipant.shard.dividing import MAX_SHARE
 from txnparticipant.shard.shard import ParticipantShard
 from txnstatus.errors import NotFound, PlacedElsewhere
 from txnstatus.id_sets import NO_IDS, below
+from txnstatus.raft.migration import Splits
+from txnstatus.raft.parts import splitting
+from txnstatus.raft.replica import MAX_BATCH_BYTES
 from txnstatus.types import ParticipantState, Timestamp, TxnId
 
 A, B, C = "air.a", "air.b", "air.c"
@@ -167,6 +171,14 @@ def test_a_half_is_by_the_recent_work() -> None:
     assert shard_with(A).half() == ()
     assert shard_with(A, B, C).half() == ("3.1",)
     assert ParticipantShard(3).half() == ()
+
+
+def test_no_more_go_than_an_entry_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the shard would have left its log, and could not come back."""
+    wanted = Splits("shard-1023", 1 << 60, "shard-1024", tuple(f"1023.{10**9 + number}" for number in range(MAX_SHARE)))
+    assert len(splitting(wanted)) < MAX_BATCH_BYTES
+    monkeypatch.setattr("txnparticipant.shard.dividing.MAX_SHARE", 2)
+    assert shard_with(*(f"air.t{number}" for number in range(9))).half() == ("3.1", "3.3")
 
 
 def test_databases_stay() -> None:
