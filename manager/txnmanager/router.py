@@ -74,15 +74,7 @@ def _by_table_id(ways: Ways, method: MethodDescriptor) -> Handler:
 
     @takes_calls
     def pass_on(calls: Sequence[Call]) -> None:
-        asked: list[tuple[str, Call]] = []
-        for call in calls:
-            try:
-                shard_of_table_id(call.request.table_id)
-            except ValueError:
-                call.tell(NotFound(f"no table with id {call.request.table_id!r}"))
-            else:
-                asked.append((call.request.table_id, call))
-        keepers.ask_by_id(name, asked, response)
+        keepers.ask_by_id(name, _by_what(calls, _checked_id), response)
 
     return pass_on
 
@@ -93,17 +85,32 @@ def _by_name(name_of: Callable[[Any], str]) -> Route:
 
         @takes_calls
         def pass_on(calls: Sequence[Call]) -> None:
-            asked: list[tuple[str, Call]] = []
-            for call in calls:
-                try:
-                    asked.append((check_table_name(name_of(call.request)), call))
-                except TxnError as error:
-                    call.tell(error)
-            keepers.ask(name, asked, response)
+            keepers.ask(name, _by_what(calls, lambda request: check_table_name(name_of(request))), response)
 
         return pass_on
 
     return to_leader
+
+
+def _by_what(calls: Sequence[Call], what: Callable[[Any], str]) -> list[tuple[str, Call]]:
+    """Each call with what its table is asked for by. One that asks by nothing that there can be is told so."""
+    found: list[tuple[str, Call]] = []
+    for call in calls:
+        try:
+            found.append((what(call.request), call))
+        except TxnError as error:
+            call.tell(error)
+    return found
+
+
+def _checked_id(request: Any) -> str:
+    """Raises NotFound."""
+    table_id: str = request.table_id
+    try:
+        shard_of_table_id(table_id)
+    except ValueError:
+        raise NotFound(f"no table with id {table_id!r}") from None
+    return table_id
 
 
 _by_table = _by_name(lambda request: request.table)

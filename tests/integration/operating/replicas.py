@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from typer.testing import CliRunner
 
 from tests.support import commit_until_known, rows, wait_until
@@ -49,6 +52,11 @@ def ctl(cluster: LocalCluster, *arguments: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, [*arguments, "--cluster", cluster.addresses])
     assert result.exit_code == code, result.output
     return result.output
+
+
+def shards(cluster: LocalCluster) -> dict[int, dict[str, Any]]:
+    """Shard → what `txnctl shard list` says of it."""
+    return {row["shard"]: row for row in json.loads(ctl(cluster, "shard", "list", "--json"))["shards"]}
 
 
 def members(cluster: LocalCluster) -> dict[str, set[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shlex
 from pathlib import Path
@@ -11,7 +10,7 @@ import pyarrow as pa
 from typer.testing import CliRunner
 
 from tests import blocks
-from tests.integration.operating.replicas import RAFT, Load, ctl
+from tests.integration.operating.replicas import RAFT, Load, ctl, shards
 from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
 from txndeploy.ctl.commands import app
 from txndeploy.local.cluster import LocalCluster
@@ -21,7 +20,7 @@ TABLES = [f"shop.t{number}" for number in range(8)]
 
 def groups(cluster: LocalCluster) -> dict[int, str]:
     """Shard → its group."""
-    return {row["shard"]: row["group"] for row in json.loads(ctl(cluster, "shard", "list", "--json"))["shards"]}
+    return {shard: row["group"] for shard, row in shards(cluster).items()}
 
 
 def test_a_group_is_split_while_it_serves(tmp_path: Path) -> None:

@@ -8,16 +8,11 @@ import threading
 from pathlib import Path
 
 from tests import blocks
-from tests.integration.operating.replicas import RAFT, Load, ctl
+from tests.integration.operating.replicas import RAFT, Load, ctl, shards
 from tests.support import SCHEMA, connect, fast_cluster, rows, settled, visible, wait_until
 from txnclient.compact.worker import Worker
-from txndeploy.local.cluster import LocalCluster
 
 TABLES = [f"shop.t{number}" for number in range(6)]
-
-
-def shards(cluster: LocalCluster) -> dict[int, dict[str, object]]:
-    return {row["shard"]: row for row in json.loads(ctl(cluster, "shard", "list", "--json"))["shards"]}
 
 
 def test_the_one_shard_of_a_cluster_becomes_several(tmp_path: Path) -> None:
